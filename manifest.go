@@ -1,0 +1,124 @@
+package assay
+
+import "encoding/json"
+
+// Manifest is run.json: what was asked, of whom, and where. It is written
+// first, and never changed.
+type Manifest struct {
+	Format  string          `json:"format"` // RunFormat
+	ID      string          `json:"id"`     // a ULID
+	Created int64           `json:"created_ns"`
+	Node    Node            `json:"node"`
+	Engine  Engine          `json:"engine"`
+	Clock   ClockSource     `json:"clock"`
+	Seed    uint64          `json:"seed"`
+	Version Version         `json:"version"`
+	Config  json.RawMessage `json:"config"` // the resolved configuration that ran; no secrets
+	// Judge is what the summary needs of the configuration.
+	Judge Judge `json:"judge"`
+}
+
+// Judge is how a run wants to be summarised.
+type Judge struct {
+	// Goodput are the limits that a request must keep to count as good.
+	Goodput []Limit `json:"goodput,omitempty"`
+	// Objectives are what a stage must keep; a search looks for the highest load that does.
+	Objectives []Objective `json:"objectives,omitempty"`
+	// Percentiles are the levels to report besides 50, 90, 95 and 99.
+	Percentiles []float64 `json:"percentiles,omitempty"`
+	// Search says what the stages looked for: "", "saturate", "find-max-rate", "find-max-concurrency", "sustain".
+	Search Search `json:"search,omitempty"`
+}
+
+// Search is what a run's stages look for.
+type Search string
+
+// The searches.
+const (
+	SearchNone           Search = ""
+	SearchSaturate       Search = "saturate"
+	SearchMaxRate        Search = "find-max-rate"
+	SearchMaxConcurrency Search = "find-max-concurrency"
+	SearchSustain        Search = "sustain"
+)
+
+// ClockSource says whose clock the arrivals are by.
+type ClockSource string
+
+// The two clocks of MEASUREMENT: the kernel's receive stamp, or our own clock
+// when the read returned.
+const (
+	ClockKernel ClockSource = "kernel"
+	ClockUser   ClockSource = "user"
+)
+
+// Node is the machine that measured.
+type Node struct {
+	ID          string `json:"id"`
+	Hostname    string `json:"hostname"`
+	OS          string `json:"os"`
+	Arch        string `json:"arch"`
+	Kernel      string `json:"kernel,omitempty"`
+	CPU         string `json:"cpu_model,omitempty"`
+	Cores       int    `json:"cpu_cores"` // that the process may use
+	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+	GPUs        []GPU  `json:"gpus"` // empty: none were found
+}
+
+// GPU is one accelerator, by its own word.
+type GPU struct {
+	UUID        string `json:"uuid"`
+	Name        string `json:"name"`
+	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+}
+
+// Engine is what answered.
+type Engine struct {
+	URL     string `json:"url"`
+	Backend string `json:"backend"` // openai-chat, openai, ollama…
+	Model   string `json:"model"`
+	// Version is what the engine says of itself; empty if it says nothing.
+	Version string `json:"version,omitempty"`
+}
+
+// Version is what measured.
+type Version struct {
+	Assay string `json:"assay"`
+	Go    string `json:"go"`
+}
+
+// Status is how far a run came.
+type Status string
+
+// The statuses. A run directory without a summary, or whose checkpoint still
+// says running although nobody writes it, reads as partial.
+const (
+	StatusRunning  Status = "running"
+	StatusComplete Status = "complete"
+	StatusPartial  Status = "partial" // broken off; what there is can be used
+)
+
+// Checkpoint is checkpoint.json, replaced every second. Progress lines, the
+// live view and exported metrics all show a Checkpoint and nothing else.
+type Checkpoint struct {
+	At        int64           `json:"t_ns"`
+	Status    Status          `json:"status"`
+	Stage     string          `json:"stage,omitempty"`
+	StageN    int             `json:"stage_number"`          // from 1
+	StageOf   int             `json:"stage_count,omitempty"` // 0: a search does not know yet
+	ElapsedNS int64           `json:"elapsed_ns"`
+	LeftNS    int64           `json:"left_ns,omitempty"` // estimate; 0: unknown
+	Sent      int             `json:"sent"`
+	Done      int             `json:"done"`
+	InFlight  int             `json:"in_flight"`
+	Waiting   int             `json:"waiting,omitempty"` // scheduled, held by the cap
+	Errors    map[Failure]int `json:"errors,omitempty"`
+	// Of the last ten seconds of this stage; absent when nothing came.
+	RequestRate float64  `json:"requests_per_second"`
+	TokenRate   float64  `json:"output_tokens_per_second"`
+	TTFTp50     *float64 `json:"ttft_ms_p50,omitempty"`
+	TTFTp99     *float64 `json:"ttft_ms_p99,omitempty"`
+	// Offsets of the appended files that this checkpoint covers, by name: what
+	// lies behind was written after it.
+	Offsets map[string]int64 `json:"offsets,omitempty"`
+}
