@@ -1,0 +1,99 @@
+# shellcheck shell=bash disable=SC2034
+# Sourced by the scripts beside it: where the cache is, how to take turns, how
+# to start a server and stop it.
+# ASSAY_CACHE overrides the cache directory (default: .cache at the root).
+
+ROOT=${ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+PARTS=$ROOT/.ci/parts
+CACHE=${ASSAY_CACHE:-$ROOT/.cache}
+mkdir -p "$CACHE"
+CACHE=$(cd "$CACHE" && pwd)
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+  say "error: $*"
+  exit 1
+}
+
+# turn NAME: hold the cache's lock of that name until this shell ends, so that
+# two runs on one machine build a part once.
+turn() {
+  exec {turn_fd}>"$CACHE/$1.lock"
+  flock "$turn_fd"
+}
+
+# packages NAME...: install the Debian packages that are missing. The package
+# lists are fetched once, and only if something is missing. The stamp lies
+# among the lists, so that it goes when they go.
+packages() {
+  local missing=() p
+  for p in "$@"; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  [ "$(id -u)" = 0 ] || die "needs the Debian packages ${missing[*]}: install them, or run as root"
+  (
+    exec {fd}>"$CACHE/apt.lock"
+    flock "$fd"
+    export DEBIAN_FRONTEND=noninteractive
+    stamp=/var/lib/apt/lists/assay-updated
+    if [ -z "$(find "$stamp" -mmin -120 2>/dev/null)" ]; then
+      apt-get update -qq >&2 || die "apt-get update failed"
+      touch "$stamp"
+    fi
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 {fd}>&- ||
+      die "apt-get install ${missing[*]} failed"
+  )
+}
+
+# free_port: a port that was free a moment ago.
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# launch DIR COMMAND...: start a server in a process group of its own, its
+# output in DIR/log, its group in DIR/pid.
+launch() {
+  local dir=$1
+  shift
+  halt "$dir"
+  setsid nohup "$@" >"$dir/log" 2>&1 </dev/null &
+  echo $! >"$dir/pid"
+}
+
+# await DIR URL SECONDS: wait until URL answers 200; fail with the end of the
+# log when the server dies or the time is up.
+await() {
+  local dir=$1 url=$2 end=$((SECONDS + $3)) pid
+  pid=$(cat "$dir/pid")
+  until curl -fsS -o /dev/null --max-time 2 "$url" 2>/dev/null; do
+    if ! kill -0 "$pid" 2>/dev/null; then
+      tail -n 20 "$dir/log" >&2
+      rm -f "$dir/pid"
+      die "the server ended before it answered"
+    fi
+    if [ "$SECONDS" -ge "$end" ]; then
+      tail -n 20 "$dir/log" >&2
+      halt "$dir"
+      die "no answer from $url within $3 s"
+    fi
+    sleep 0.1
+  done
+}
+
+# halt DIR: stop the group that launch started there: politely, then at once.
+# The group is killed even when its first process is gone: a killed engine may
+# leave its runners behind.
+halt() {
+  local dir=$1 pid
+  [ -f "$dir/pid" ] || return 0
+  pid=$(cat "$dir/pid")
+  rm -f "$dir/pid"
+  kill -TERM -- "-$pid" 2>/dev/null || return 0
+  for _ in $(seq 50); do
+    kill -0 -- "-$pid" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  kill -KILL -- "-$pid" 2>/dev/null || true
+}

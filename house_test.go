@@ -1,0 +1,240 @@
+package assay_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const module = "github.com/assay-bench/assay"
+
+// mayImport is the table of docs/design.md: what each package may import of
+// ours. A package that is not in it must be added to both.
+var mayImport = map[string][]string{
+	"":                 {},
+	"stat":             {},
+	"inference":        {"", "internal/clock"},
+	"simulate":         {""},
+	"load":             {""},
+	"telemetry":        {""},
+	"journal":          {""},
+	"summary":          {"", "stat"},
+	"report":           {""},
+	"report/dialect":   {""},
+	"hammer":           {"", "inference", "load", "telemetry", "journal", "summary", "stat", "internal/clock"},
+	"internal/clock":   {},
+	"internal/command": {"", "hammer", "inference", "journal", "report", "report/dialect", "simulate", "summary", "telemetry", "load"},
+	"cmd/assay":        {"internal/command"},
+	"cmd/assay-node":   {"internal/command"},
+}
+
+type listed struct {
+	ImportPath  string
+	Imports     []string
+	TestImports []string
+}
+
+func goList(t *testing.T, args ...string) []byte {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
+	if err != nil {
+		var ee *exec.ExitError
+		if errors.As(err, &ee) {
+			t.Fatalf("go list: %v\n%s", err, ee.Stderr)
+		}
+		t.Fatal(err)
+	}
+	return out
+}
+
+func short(path string) (string, bool) {
+	if path == module {
+		return "", true
+	}
+	return strings.CutPrefix(path, module+"/")
+}
+
+func TestImportsFollowTheTable(t *testing.T) {
+	dec := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Imports", "./...")))
+	for {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name, ok := short(p.ImportPath)
+		if !ok || strings.HasPrefix(name, "internal/tools/") {
+			continue // tools of our own workshop may look at everything
+		}
+		allowed, ok := mayImport[name]
+		if !ok {
+			t.Errorf("package %s is not in the import table", p.ImportPath)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if dep, ours := short(imp); ours && !slices.Contains(allowed, dep) {
+				t.Errorf("%s imports %s, which the table does not allow", p.ImportPath, imp)
+			}
+			if imp == "html/template" && name != "report" && name != "server" {
+				t.Errorf("%s imports html/template; only report and server may", p.ImportPath)
+			}
+			if name == "" && strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") {
+				t.Errorf("the root package imports %s; it may import the standard library only", imp)
+			}
+		}
+	}
+}
+
+// What the node's binary is made of changes only on purpose.
+func TestNodeDependenciesAreGolden(t *testing.T) {
+	var deps []string
+	for line := range strings.Lines(string(goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/assay-node"))) {
+		if line = strings.TrimSpace(line); line != "" {
+			deps = append(deps, line)
+		}
+	}
+	slices.Sort(deps)
+	got := strings.Join(deps, "\n") + "\n"
+	golden := filepath.Join("testdata", "assay-node.deps")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the dependencies of cmd/assay-node changed; if on purpose, run go test -update .\n%s", lineDiff(string(want), got))
+	}
+}
+
+func lineDiff(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	var b strings.Builder
+	for _, l := range w {
+		if !slices.Contains(g, l) {
+			fmt.Fprintln(&b, "-", l)
+		}
+	}
+	for _, l := range g {
+		if !slices.Contains(w, l) {
+			fmt.Fprintln(&b, "+", l)
+		}
+	}
+	return b.String()
+}
+
+// forbidden are calls that only cmd and internal/command may make.
+var forbidden = map[string][]string{
+	"os":  {"Exit", "Getenv", "LookupEnv", "Environ", "Setenv", "ExpandEnv", "Executable"},
+	"log": {"Fatal", "Fatalf", "Fatalln", "Print", "Printf", "Println"},
+}
+
+func eachFile(t *testing.T, visit func(dir, path string, fset *token.FileSet, f *ast.File)) {
+	t.Helper()
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != "." || d.Name() == "testdata" || path == "internal/tools") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		visit(filepath.ToSlash(filepath.Dir(path)), path, fset, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForbiddenCalls(t *testing.T) {
+	eachFile(t, func(dir, _ string, fset *token.FileSet, f *ast.File) {
+		if strings.HasPrefix(dir, "cmd/") || strings.HasPrefix(dir, "internal/command") {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch x := n.(type) {
+			case *ast.SelectorExpr:
+				if pkg, ok := x.X.(*ast.Ident); ok && slices.Contains(forbidden[pkg.Name], x.Sel.Name) {
+					t.Errorf("%s: %s.%s belongs in cmd or internal/command", fset.Position(x.Pos()), pkg.Name, x.Sel.Name)
+				}
+			case *ast.FuncDecl:
+				if x.Name.Name == "init" && x.Recv == nil {
+					t.Errorf("%s: no init functions", fset.Position(x.Pos()))
+				}
+			}
+			return true
+		})
+	})
+}
+
+func TestInterfacesAreSmall(t *testing.T) {
+	eachFile(t, func(_, _ string, fset *token.FileSet, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if i, ok := n.(*ast.InterfaceType); ok && i.Methods.NumFields() > 4 {
+				t.Errorf("%s: an interface of %d methods; four is the most", fset.Position(i.Pos()), i.Methods.NumFields())
+			}
+			return true
+		})
+	})
+}
+
+// Only summary takes quantiles of requests: everybody else reads the summary.
+func TestOnlySummaryTakesQuantiles(t *testing.T) {
+	dec := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Imports", "./...")))
+	for {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name, ok := short(p.ImportPath)
+		if ok && name != "summary" && !strings.HasPrefix(name, "internal/tools/") && slices.Contains(p.Imports, module+"/stat") {
+			t.Errorf("%s imports stat; quantiles over requests are summary's", name)
+		}
+	}
+}
+
+func TestPackageNamesSaySomething(t *testing.T) {
+	eachFile(t, func(dir, path string, _ *token.FileSet, f *ast.File) {
+		switch f.Name.Name {
+		case "util", "utils", "common", "helpers", "models", "types":
+			t.Errorf("%s: package %s says nothing", path, f.Name.Name)
+		}
+		for _, word := range []string{"Manager", "Helper", "Service", "Impl"} {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if ts, ok := n.(*ast.TypeSpec); ok && strings.HasSuffix(ts.Name.Name, word) {
+					t.Errorf("%s: type %s: name it for what it is", dir, ts.Name.Name)
+				}
+				return true
+			})
+		}
+	})
+}
