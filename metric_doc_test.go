@@ -1,0 +1,35 @@
+package assay_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/assay-bench/assay"
+)
+
+// docs/metrics.md is made from the table in metric.go.
+func TestMetricsPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nMade from the table in `metric.go` (`go test -run TestMetricsPage -update .`); do not edit.\n\n" +
+		"Latencies and token counts of a stage are distributions: `n`, `n_effective`, `mean`, `stddev`, `min`, `max`, percentiles (`p50`, `p90`, `p95`, `p99`, and those asked for) by nearest rank, and their 95 % intervals under `ci95`. " +
+		"Only judged requests that succeeded are in them.\n\n" +
+		"| metric | unit | better | meaning |\n| --- | --- | --- | --- |\n")
+	for _, m := range assay.Metrics() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Unit, m.Better, m.Help)
+	}
+	const page = "docs/metrics.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != b.String() {
+		t.Errorf("%s is not what the table says; run go test -run TestMetricsPage -update .", page)
+	}
+}

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/assay-bench/assay"
+)
+
+// Next says what to try after this run, at most three things, the most useful
+// first.
+func Next(s assay.Summary) []string {
+	var next []string
+	say := func(format string, args ...any) {
+		if len(next) < 3 {
+			next = append(next, fmt.Sprintf(format, args...))
+		}
+	}
+	if s.Status == assay.StatusPartial {
+		say("the run was broken off: assay hammer --resume DIR goes on with it")
+	}
+	switch s.Client.Certificate {
+	case assay.Invalid:
+		switch s.Client.Cause {
+		case "file_descriptors":
+			say("raise the limit of open files (ulimit -n 65536) and run again: this client ran out of them")
+		case "ports":
+			say("use --connection keep, or a wider net.ipv4.ip_local_port_range: this client ran out of ports")
+		default:
+			say("give the client more CPU, or run it on another machine than the engine: these numbers are about the client")
+		}
+	case assay.DegradedBy:
+		say("lower the load or give the client more CPU for numbers without an error bar")
+	}
+	var worst assay.StageSummary
+	for _, st := range s.Stages {
+		if st.ErrorRate > worst.ErrorRate {
+			worst = st
+		}
+	}
+	if worst.ErrorRate > 0.01 {
+		say("%s of requests failed at %s: the engine's log around that time says why", percent(worst.ErrorRate), worst.Name)
+	}
+	for _, st := range s.Stages {
+		if p, ok := st.TTFT.P(99); ok && !p.Held() && st.TTFT.N > 0 {
+			say("for a p99 that holds up, about %d requests a stage are needed: --duration or --num-prompts", p.Need)
+			break
+		}
+	}
+	if sc := s.Scaling; sc != nil && !sc.Cliff.Known() && len(sc.Points) > 1 {
+		say("assay hammer --saturate goes on until goodput falls, and finds the cliff")
+	}
+	if s.FindMax == nil && s.Client.Certificate == assay.Certified {
+		say("assay hammer --find-max concurrency --slo \"ttft_p99<200ms\" finds the load that keeps a promise")
+	}
+	return next
+}

@@ -1,0 +1,61 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/assay-bench/assay"
+)
+
+// missing is what stands where there is no value.
+const missing = "–"
+
+// number writes three significant digits, and whole numbers above a hundred.
+func number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return missing
+	case a >= 100 || a == 0:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+}
+
+// percentile writes a percentile, or what kept it from being one.
+func percentile(d assay.Dist, level float64) string {
+	p, ok := d.P(level)
+	switch {
+	case d.N == 0 || !ok:
+		return missing
+	case !p.Held():
+		return fmt.Sprintf("n<%d", p.Need)
+	}
+	return number(p.Value)
+}
+
+func percent(ratio float64) string { return number(ratio*100) + " %" }
+
+// spell writes a duration as people say it.
+func spell(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return d.Round(time.Minute).String()
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

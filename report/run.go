@@ -1,0 +1,256 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay"
+)
+
+// Run is the page of one run.
+func Run(s assay.Summary) Page {
+	p := Page{Title: fmt.Sprintf("%s at %s (%s): %s, %s",
+		orMissing(s.Engine.Model), s.Engine.URL, s.Engine.Backend, s.Status, spell(time.Duration(s.Ended-s.Started)))}
+	p.Blocks = append(p.Blocks, stages(s))
+	if t, ok := errors(s); ok {
+		p.Blocks = append(p.Blocks, t)
+	}
+	p.Blocks = append(p.Blocks, engines(s)...)
+	if s.Scaling != nil {
+		p.Blocks = append(p.Blocks, Paragraph{"scaling", scaling(*s.Scaling)})
+	}
+	if s.FindMax != nil {
+		p.Blocks = append(p.Blocks, Paragraph{"find-max", findMax(*s.FindMax)})
+	}
+	if len(s.Runs) > 0 {
+		p.Blocks = append(p.Blocks, variation(s.Runs))
+	}
+	p.Blocks = append(p.Blocks, Paragraph{"client ", client(s.Client)})
+	if len(s.Warnings) > 0 {
+		l := List{Head: "warning"}
+		for _, w := range s.Warnings {
+			text := w.Text
+			if w.Stage != "" {
+				text = w.Stage + ": " + text
+			}
+			l.Items = append(l.Items, text)
+		}
+		p.Blocks = append(p.Blocks, l)
+	}
+	if next := Next(s); len(next) > 0 {
+		p.Blocks = append(p.Blocks, List{"next   ", next})
+	}
+	return p
+}
+
+func orMissing(s string) string {
+	if s == "" {
+		return missing
+	}
+	return s
+}
+
+func openLoop(k assay.LoadKind) bool {
+	return k == assay.LoadOpen || k == assay.LoadRamp || k == assay.LoadReplay
+}
+
+func stages(s assay.Summary) Table {
+	intended := slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return openLoop(st.Plan.Kind) })
+	goodput := slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool {
+		return st.GoodputPerSecond != st.RequestsPerSecond
+	})
+	objectives := slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return len(st.Objectives) > 0 })
+	t := Table{Columns: []Column{
+		{"", "stage"}, {"", "load"}, {"requests", "ok"}, {"requests", "failed"},
+		{"per second", "requests"}, {"per second", "tokens"},
+	}}
+	if goodput {
+		t.Columns = append(t.Columns, Column{"per second", "good"})
+	}
+	t.Columns = append(t.Columns, Column{"TTFT ms", "p50"}, Column{"TTFT ms", "p99"})
+	if intended {
+		t.Columns = append(t.Columns, Column{"as intended", "p50"}, Column{"as intended", "p99"})
+	}
+	t.Columns = append(t.Columns, Column{"TPOT ms", "p50"}, Column{"TPOT ms", "p99"},
+		Column{"E2E ms", "p50"}, Column{"E2E ms", "p99"})
+	if objectives {
+		t.Columns = append(t.Columns, Column{"", "kept"})
+	}
+	for _, st := range s.Stages {
+		row := []string{st.Name, loadOf(st.Plan), fmt.Sprint(st.OK), fmt.Sprint(st.Failed),
+			number(st.RequestsPerSecond), number(st.OutputTokensPerSecond)}
+		if goodput {
+			row = append(row, number(st.GoodputPerSecond))
+		}
+		row = append(row, percentile(st.TTFT, 50), percentile(st.TTFT, 99))
+		if intended {
+			row = append(row, percentile(st.TTFTIntended, 50), percentile(st.TTFTIntended, 99))
+		}
+		row = append(row, percentile(st.TPOT, 50), percentile(st.TPOT, 99), percentile(st.E2E, 50), percentile(st.E2E, 99))
+		if objectives {
+			row = append(row, st.Kept.String())
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	var notes []string
+	few := slices.ContainsFunc(t.Rows, func(row []string) bool {
+		return slices.ContainsFunc(row, func(c string) bool { return strings.HasPrefix(c, "n<") })
+	})
+	if few {
+		notes = append(notes, "n<N: too few independent requests for this percentile; N are needed for a 95 % interval.")
+	}
+	if intended {
+		notes = append(notes, "as intended: TTFT from the moment that the schedule wanted the request out.")
+	}
+	t.Note = strings.Join(notes, "\n")
+	return t
+}
+
+func loadOf(p assay.Stage) string {
+	switch p.Kind {
+	case assay.LoadClosed:
+		return plural(p.Concurrency, "stream", "streams")
+	case assay.LoadBatch:
+		return fmt.Sprintf("batch %d", p.Batch)
+	case assay.LoadRamp:
+		return fmt.Sprintf("%s → %s/s", number(p.RateFrom), number(p.RateTo))
+	case assay.LoadReplay:
+		return "trace"
+	}
+	load := number(p.Rate) + "/s"
+	if p.Rate == 0 {
+		load = "all at once"
+	}
+	if p.Concurrency > 0 {
+		load += fmt.Sprintf(", cap %d", p.Concurrency)
+	}
+	return load
+}
+
+func errors(s assay.Summary) (Table, bool) {
+	var classes []assay.Failure
+	for _, f := range assay.Failures() {
+		if slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return st.Errors[f] > 0 }) {
+			classes = append(classes, f)
+		}
+	}
+	late := slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return st.LateSent > 0 })
+	if len(classes) == 0 && !late {
+		return Table{}, false
+	}
+	t := Table{Columns: []Column{{"", "stage"}, {"", "error rate"}}}
+	for _, f := range classes {
+		t.Columns = append(t.Columns, Column{"not succeeded", string(f)})
+	}
+	if late {
+		t.Columns = append(t.Columns, Column{"", "late_sent"})
+	}
+	for _, st := range s.Stages {
+		row := []string{st.Name, percent(st.ErrorRate)}
+		for _, f := range classes {
+			row = append(row, fmt.Sprint(st.Errors[f]))
+		}
+		if late {
+			row = append(row, fmt.Sprint(st.LateSent))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, true
+}
+
+func engines(s assay.Summary) []Block {
+	var t Table
+	for _, st := range s.Stages {
+		if st.Engine == nil {
+			continue
+		}
+		ratio := missing
+		if r := st.Engine.OursOverTheirs; r != nil {
+			ratio = fmt.Sprintf("%+.2f %%", (*r-1)*100)
+		}
+		t.Rows = append(t.Rows, []string{st.Name, number(st.TPOT.Mean), number(st.Engine.TPOT.Mean), ratio, number(st.Engine.Prompt.Mean)})
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	t.Columns = []Column{{"", "stage"}, {"mean TPOT ms", "ours"}, {"mean TPOT ms", "engine's"}, {"mean TPOT ms", "difference"}, {"engine's", "prompt ms"}}
+	return []Block{t}
+}
+
+func scaling(s assay.Scaling) string {
+	var b strings.Builder
+	if s.Knee.Known() {
+		fmt.Fprintf(&b, "Knee at %s streams: beyond it more streams buy more waiting than throughput. ", number(s.Knee.Est))
+	} else {
+		fmt.Fprintf(&b, "Knee unknown: %s. ", s.Knee.Why)
+	}
+	if s.Peak.Known() {
+		fmt.Fprintf(&b, "Highest goodput at %s streams. ", number(s.Peak.Est))
+	}
+	if s.Cliff.Known() {
+		fmt.Fprintf(&b, "Cliff at %s streams [%s, %s]: goodput is 10 %% below its maximum there. ", number(s.Cliff.Est), number(s.Cliff.Lo), number(s.Cliff.Hi))
+	} else {
+		fmt.Fprintf(&b, "Cliff: %s. ", s.Cliff.Why)
+	}
+	if u := s.USL; u != nil {
+		fmt.Fprintf(&b, "Scalability law: γ %s/s, σ %s, κ %s, R² %.3f", number(u.Gamma), number(u.Sigma), number(u.Kappa), u.R2)
+		if u.PeakN == nil {
+			b.WriteString("; κ = 0, so it has no peak.")
+		} else {
+			fmt.Fprintf(&b, "; its peak is at %s streams.", number(*u.PeakN))
+		}
+	}
+	return b.String()
+}
+
+func findMax(f assay.FindMax) string {
+	unit := "requests/s"
+	if f.Of == "concurrency" {
+		unit = "streams"
+	}
+	if !f.Load.Known() {
+		return fmt.Sprintf("Highest %s that keeps the objectives: unknown: %s.", f.Of, f.Load.Why)
+	}
+	return fmt.Sprintf("Highest %s that keeps the objectives: %s %s; kept at %s, broken at %s.",
+		f.Of, number(f.Load.Est), unit, number(f.Load.Lo), number(f.Load.Hi))
+}
+
+func variation(vs []assay.Variation) Table {
+	t := Table{Title: "Run to run", Columns: []Column{{"", "stage"}, {"", "metric"}, {"", "runs"}, {"", "mean"}, {"", "variation"}}}
+	for _, v := range vs {
+		cv := missing
+		if v.CV != nil {
+			cv = percent(*v.CV)
+		}
+		t.Rows = append(t.Rows, []string{v.Stage, v.Metric, fmt.Sprint(len(v.Values)), number(v.Mean), cv})
+	}
+	return t
+}
+
+func client(c assay.ClientSummary) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s by the %s clock", strings.ToUpper(string(c.Certificate)), c.Clock)
+	if c.Cause != "" {
+		fmt.Fprintf(&b, ", limited by %s", strings.ReplaceAll(c.Cause, "_", " "))
+	}
+	p99 := func(d assay.Dist) string {
+		if p, ok := d.P(99); ok && d.N > 0 {
+			return number(p.Value/1000) + " ms"
+		}
+		return "unknown"
+	}
+	fmt.Fprintf(&b, ". Send lag p99 %s, read lag p99 %s, %s of reads merged; allowed %s ms and 1 %%.",
+		p99(c.SendLag), p99(c.LagUS), percent(c.MergedShare), number(c.AllowedLagUS/1000))
+	if c.CPUShare != nil {
+		fmt.Fprintf(&b, " Client used %s of its CPU.", percent(*c.CPUShare))
+	}
+	if c.Certificate != assay.Certified {
+		fmt.Fprintf(&b, " Error bar %s ms.", number(c.ErrorBarUS/1000))
+		for _, w := range c.Why {
+			b.WriteString(" " + strings.TrimSuffix(w, ".") + ".")
+		}
+	}
+	return b.String()
+}
