@@ -36,6 +36,7 @@ const (
 	EventStageSteady  EventKind = "stage_steady"   // the steady window begins
 	EventStageLoadEnd EventKind = "stage_load_end" // no more requests are sent: the drain begins, the steady window ends
 	EventStageEnded   EventKind = "stage_ended"    // drained
+	EventCalibrated   EventKind = "calibrated"     // Data: tokens_per_word, overhead_tokens
 	EventWarning      EventKind = "warning"
 	EventClockStep    EventKind = "clock_step" // Data: seconds
 	EventInterrupted  EventKind = "interrupted"

@@ -1,0 +1,212 @@
+// Package hammer composes one node's measurement: it finds the engine, learns
+// how long its tokens are, makes the load, records everything into a run
+// directory, and has it summarised.
+//
+// What it promises: a run that is interrupted, whose engine dies or whose disk
+// fills up ends as a partial run that can be read and resumed, and says what
+// happened. It prints nothing; what there is to see comes through Options.
+package hammer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/inference"
+	"github.com/assay-bench/assay/internal/clock"
+	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/load"
+	"github.com/assay-bench/assay/summary"
+	"github.com/assay-bench/assay/telemetry"
+)
+
+var (
+	// ErrEngineDown means that the engine stopped answering in the middle of
+	// the run. The run directory is partial; start the engine and resume.
+	ErrEngineDown = errors.New("the engine stopped answering")
+	// ErrNothingMeasured means that no request succeeded.
+	ErrNothingMeasured = errors.New("no request succeeded")
+	// ErrInterrupted means that the context ended. The run can be resumed.
+	ErrInterrupted = errors.New("interrupted")
+)
+
+// Options are what Run needs besides the measurement's configuration.
+type Options struct {
+	Version assay.Version
+	// Progress gets a checkpoint every second; nil: nobody looks.
+	Progress func(assay.Checkpoint)
+}
+
+// patience is how long every request may fail to get through before the engine
+// counts as down.
+const patience = 5 * time.Second
+
+// refusedPause is how long a refused request keeps its slot: a closed loop
+// against a dead engine must not spin.
+const refusedPause = 100 * time.Millisecond
+
+// run is a measurement under way.
+type run struct {
+	cfg     Config
+	opt     Options
+	id      string
+	clock   *clock.Clock
+	client  *inference.Client
+	w       *journal.Writer
+	plan    load.Plan
+	trace   []load.Arrival
+	source  prompts
+	body    json.RawMessage // merged into every request's body
+	feed    *feed
+	gen     *load.Generator
+	live    *summary.Live
+	next    atomic.Int64 // number of the next prompt
+	cancel  context.CancelCauseFunc
+	started int64
+
+	mu     sync.Mutex // guards what follows
+	stage  assay.Stage
+	stageN int
+	col    *summary.Collector // of the stage, for searches
+	errs   map[assay.Failure]int
+	sent   int
+	done   int
+	alive  int64 // when a request last got through, or the run began
+	began  int64 // when the stage began
+}
+
+// Run measures as the configuration says and records it in dir, which must be
+// empty or not exist. The configuration must be resolved (see [Resolve]). The
+// summary is returned also when the error is not nil, if there is one.
+func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary, error) {
+	r, err := newRun(c, opt, ulid.Make().String())
+	if err != nil {
+		return assay.Summary{}, err
+	}
+	defer r.client.Close()
+	config, err := json.Marshal(c)
+	if err != nil {
+		return assay.Summary{}, fmt.Errorf("encode the configuration: %w", err)
+	}
+	engine := assay.Engine{URL: c.URL, Backend: c.Backend, Model: c.Model}
+	if found, err := inference.Discover(ctx, c.URL, r.discover()); err == nil {
+		engine.Version = found.Version
+	}
+	r.w, err = journal.Create(dir, assay.Manifest{
+		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),
+		Node: telemetry.DescribeNode(), Engine: engine, Clock: r.client.Source(),
+		Seed: c.Seed, Version: opt.Version, Config: config, Judge: c.Judge,
+	})
+	if err != nil {
+		return assay.Summary{}, err
+	}
+	return r.measure(ctx, dir, nil)
+}
+
+// newRun prepares what needs no run directory.
+func newRun(c Config, opt Options, id string) (*run, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	r := &run{cfg: c, opt: opt, id: id, clock: clock.New(), live: summary.NewLive(), errs: map[assay.Failure]int{}}
+	if r.opt.Progress == nil {
+		r.opt.Progress = func(assay.Checkpoint) {}
+	}
+	if c.Load.Mode == ModeReplay {
+		var err error
+		if r.trace, err = readTrace(c.Load); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if r.plan, err = c.plan(r.trace); err != nil {
+		return nil, err
+	}
+	if r.body, err = c.extra(); err != nil {
+		return nil, err
+	}
+	r.client, err = inference.New(c.client(r.clock))
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// measure runs the stages and ends the run, whatever happens on the way.
+func (r *run) measure(ctx context.Context, dir string, before *journal.Resumed) (assay.Summary, error) {
+	r.started = r.clock.Now()
+	r.alive = r.started
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
+
+	err := r.prepare(ctx, before)
+	if err == nil {
+		stop := r.watch(ctx)
+		err = r.stages(ctx, dir, before)
+		stop()
+	}
+	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = cause
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = ErrInterrupted
+		r.event(assay.EventInterrupted, "", "interrupted", nil)
+	}
+	return r.finish(dir, err)
+}
+
+// finish writes the last checkpoint and the summary.
+func (r *run) finish(dir string, err error) (assay.Summary, error) {
+	status := assay.StatusComplete
+	if err != nil {
+		status = assay.StatusPartial
+	}
+	cp := r.checkpoint(status)
+	werr := r.w.Checkpoint(cp)
+	r.opt.Progress(cp)
+	var sum assay.Summary
+	rd, oerr := journal.Open(dir)
+	if oerr == nil {
+		sum, oerr = summary.Of(rd)
+	}
+	if oerr == nil {
+		sum.Status = status
+		oerr = r.w.Summary(&sum)
+	}
+	err = errors.Join(err, werr, oerr, r.w.Close())
+	if err == nil && !anySuccess(sum) {
+		err = ErrNothingMeasured
+	}
+	return sum, err
+}
+
+func anySuccess(s assay.Summary) bool {
+	for _, st := range s.Stages {
+		if st.OK > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// event records an event now. A failure to write is the writer's to keep.
+func (r *run) event(kind assay.EventKind, stage, text string, data map[string]float64) {
+	r.put(assay.Event{At: r.clock.Now(), Kind: kind, Stage: stage, Text: text, Data: data})
+}
+
+func (r *run) put(e assay.Event) { r.check(r.w.Event(e)) }
+
+// check ends the run at the first error of recording: what cannot be recorded
+// must not be measured.
+func (r *run) check(err error) {
+	if err != nil && !errors.Is(err, journal.ErrRecorded) {
+		r.cancel(fmt.Errorf("recording the run: %w", err))
+	}
+}

@@ -1,0 +1,58 @@
+package hammer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/journal"
+)
+
+// Secrets are the parts of a configuration that a run directory does not keep.
+type Secrets struct {
+	APIKey  string
+	Headers map[string]string
+}
+
+// Resume goes on with a run that was broken off: stages that were completed
+// stay as they are, the one that was under way is completed, the rest follows.
+func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summary, error) {
+	w, before, err := journal.Resume(dir)
+	if err != nil {
+		return assay.Summary{}, err
+	}
+	c, err := configOf(before.Manifest, s)
+	if err != nil {
+		w.Close()
+		return assay.Summary{}, err
+	}
+	r, err := newRun(c, opt, before.Manifest.ID)
+	if err != nil {
+		w.Close()
+		return assay.Summary{}, err
+	}
+	defer r.client.Close()
+	if got := r.client.Source(); got != before.Manifest.Clock {
+		w.Close()
+		return assay.Summary{}, fmt.Errorf("the run was measured by the %s clock, and here only the %s clock is to be had: start a new run", before.Manifest.Clock, got)
+	}
+	r.w = w
+	r.sent, r.done = before.Requests, before.Requests
+	return r.measure(ctx, dir, before)
+}
+
+// configOf gives the configuration that a run was made with.
+func configOf(m assay.Manifest, s Secrets) (Config, error) {
+	var c Config
+	if err := json.Unmarshal(m.Config, &c); err != nil {
+		return c, fmt.Errorf("read the configuration of run %s: %w", m.ID, err)
+	}
+	c.APIKey, c.Headers = s.APIKey, s.Headers
+	for _, name := range c.HeaderNames {
+		if _, ok := s.Headers[name]; !ok {
+			return c, fmt.Errorf("the run was made with a header %q, whose value is not kept: give it again with --header %s=…", name, name)
+		}
+	}
+	return c, nil
+}

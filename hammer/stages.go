@@ -1,0 +1,311 @@
+package hammer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/inference"
+	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/load"
+	"github.com/assay-bench/assay/summary"
+)
+
+// stages runs what the plan asks for until it asks for nothing more. Stages
+// that a run before completed are taken from its record.
+func (r *run) stages(ctx context.Context, dir string, before *journal.Resumed) error {
+	var done []load.Outcome
+	var kept map[string]assay.StageSummary
+	if before != nil {
+		var err error
+		if kept, err = completed(dir); err != nil {
+			return err
+		}
+	}
+	for {
+		stage, more := r.plan.Next(done)
+		if !more {
+			return nil
+		}
+		r.mu.Lock()
+		r.stageN++
+		r.mu.Unlock()
+		if s, ok := kept[stage.Name]; ok {
+			done = append(done, outcome(stage, s))
+			continue
+		}
+		s, err := r.one(ctx, stage, left(stage, before, r.clock.Now()))
+		if err != nil {
+			return err
+		}
+		done = append(done, outcome(stage, s))
+	}
+}
+
+// completed gives the stages of a run on record that were completed.
+func completed(dir string) (map[string]assay.StageSummary, error) {
+	rd, err := journal.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := summary.Of(rd)
+	if err != nil {
+		return nil, err
+	}
+	m := map[string]assay.StageSummary{}
+	for _, s := range sum.Stages {
+		if s.Complete {
+			m[s.Name] = s
+		}
+	}
+	return m, nil
+}
+
+// left is what a stage that was broken off still has to do.
+func left(stage assay.Stage, before *journal.Resumed, _ int64) assay.Stage {
+	if before == nil {
+		return stage
+	}
+	for _, p := range before.Stages {
+		if p.Plan.Name != stage.Name {
+			continue
+		}
+		if stage.Requests > 0 {
+			stage.Requests = max(1, stage.Requests-(p.Requests-p.Warmups))
+		}
+		if stage.DurationNS > 0 && before.Checkpoint != nil && p.Started > 0 {
+			ran := before.Checkpoint.At - p.Started
+			stage.DurationNS = max(int64(time.Second), stage.DurationNS-max(0, ran))
+		}
+	}
+	return stage
+}
+
+func outcome(stage assay.Stage, s assay.StageSummary) load.Outcome {
+	return load.Outcome{
+		Stage: stage, Goodput: s.GoodputPerSecond, E2E: s.E2E.Mean / 1000, Kept: s.Kept,
+	}
+}
+
+// one runs one stage: asked is what the plan asked, todo what is left of it.
+func (r *run) one(ctx context.Context, asked, todo assay.Stage) (assay.StageSummary, error) {
+	schedule, err := load.Of(todo, load.Options{Seed: r.stageSeed(asked), VLLM: r.cfg.Load.Normalise, Trace: r.trace})
+	if err != nil {
+		return assay.StageSummary{}, err
+	}
+	now := r.clock.Now()
+	col := summary.NewCollector(asked, r.cfg.Judge)
+	col.Started(now)
+	r.mu.Lock()
+	r.stage, r.col, r.began, r.alive = asked, col, now, now
+	r.mu.Unlock()
+	r.live.Reset()
+	r.put(assay.Event{At: now, Kind: assay.EventStageStarted, Stage: asked.Name, Plan: &asked})
+	r.gen.OnSteady = func(at int64) {
+		r.collect(func(c *summary.Collector) { c.SteadyFrom(at) })
+		r.put(assay.Event{At: at, Kind: assay.EventStageSteady, Stage: asked.Name})
+	}
+	r.gen.OnLoadEnd = func(at int64) {
+		r.collect(func(c *summary.Collector) { c.SteadyTo(at) })
+		r.put(assay.Event{At: at, Kind: assay.EventStageLoadEnd, Stage: asked.Name})
+	}
+	res := r.gen.Run(ctx, todo, schedule)
+	if res.Interrupted || ctx.Err() != nil {
+		return assay.StageSummary{}, ctx.Err()
+	}
+	r.put(assay.Event{At: res.Ended, Kind: assay.EventStageEnded, Stage: asked.Name})
+	var sum assay.StageSummary
+	r.collect(func(c *summary.Collector) {
+		c.Ended(res.Ended)
+		sum = c.Summary()
+	})
+	return sum, nil
+}
+
+// collect does something with the stage's collector.
+func (r *run) collect(f func(*summary.Collector)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(r.col)
+}
+
+// stageSeed differs from stage to stage and is the same for the same run.
+func (r *run) stageSeed(s assay.Stage) uint64 {
+	seed := r.cfg.Seed
+	for _, c := range s.Name {
+		seed = seed*1099511628211 + uint64(c)
+	}
+	return seed
+}
+
+// newRequest gives a request its identity.
+func (r *run) newRequest(_ int, a *load.Arrival) *assay.Request {
+	n := int(r.next.Add(1)) - 1
+	req := &assay.Request{ID: r.cfg.RequestIDs + strconv.Itoa(n), Prompt: n}
+	if a != nil {
+		req.AskedInput, req.AskedOutput = a.Input, a.Output
+	}
+	return req
+}
+
+// do sends one request.
+func (r *run) do(ctx context.Context, req *assay.Request) {
+	steps := r.clock.Steps()
+	job := r.job(req)
+	r.client.Do(ctx, job, req)
+	req.ClockStep = r.clock.Steps() != steps
+	if req.Error == assay.FailRefused {
+		select {
+		case <-ctx.Done():
+		case <-time.After(refusedPause):
+		}
+	}
+}
+
+// job makes what is sent for a request.
+func (r *run) job(req *assay.Request) *inference.Job {
+	var p prompt
+	if words, ok := r.source.(*random); ok && r.cfg.Load.Mode == ModeReplay {
+		p = words.sized(req.Prompt, req.AskedInput, req.AskedOutput)
+	} else {
+		p = r.feed.take(req.Prompt)
+	}
+	s := r.cfg.Sampling
+	job := &inference.Job{Prompt: p.text, MaxTokens: p.output, IgnoreEOS: s.IgnoreEOS}
+	if b := r.batchOf(); b > 1 {
+		job.Prompts = []string{p.text}
+		for i := 1; i < b; i++ {
+			job.Prompts = append(job.Prompts, r.source.at(req.Prompt*b+i).text)
+		}
+		job.Prompt = ""
+	}
+	job.Extra = r.body
+	req.AskedInput, req.AskedOutput = p.input, p.output
+	return job
+}
+
+// batchOf is the number of prompts that one request carries.
+func (r *run) batchOf() int {
+	if r.cfg.Load.BatchMode != "request" {
+		return 1
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stage.Batch
+}
+
+// record takes a request that is over.
+func (r *run) record(req *assay.Request) {
+	r.check(r.w.Request(req))
+	r.live.Add(req)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	if req.Sent != 0 {
+		r.sent++
+	}
+	if req.Error != "" {
+		r.errs[req.Error]++
+	}
+	if r.stage.Probe {
+		r.col.Add(req)
+	}
+	switch req.Error {
+	case assay.FailRefused, assay.FailReset:
+		if down := time.Duration(req.End - r.alive); down > patience {
+			r.cancel(fmt.Errorf("%w: for %s every request was %s: %s", ErrEngineDown, patience, req.Error, req.Detail))
+		}
+	case "":
+		r.alive = max(r.alive, req.End)
+	}
+}
+
+var errNoUsage = errors.New("the engine does not say how many tokens a prompt had")
+
+// prepare learns the engine's tokens and starts making prompts.
+func (r *run) prepare(ctx context.Context, before *journal.Resumed) error {
+	if r.cfg.RequestIDs == "" {
+		r.cfg.RequestIDs = strings.ToLower(r.id[len(r.id)-8:]) + "-"
+	}
+	ruler, err := r.calibrate(ctx)
+	switch {
+	case errors.Is(err, errNoUsage):
+		r.event(assay.EventWarning, "", fmt.Sprintf("%v; prompt lengths are a guess of %.1f tokens a word", err, guess.perWord), nil)
+		ruler = guess
+	case err != nil:
+		return err
+	default:
+		r.event(assay.EventCalibrated, "", fmt.Sprintf("%.3f tokens a word, %.0f beside", ruler.perWord, ruler.overhead),
+			map[string]float64{"tokens_per_word": ruler.perWord, "overhead_tokens": ruler.overhead})
+	}
+	if r.cfg.Data.Kind == "random" {
+		r.source = newRandom(r.cfg.Data, ruler, r.cfg.Seed, r.id)
+	} else {
+		set, err := newDataset(r.cfg.Data, ruler, r.cfg.Seed)
+		if err != nil {
+			return err
+		}
+		r.source = set
+	}
+	first := 0
+	if before != nil {
+		// Numbers that were under way when the run broke off are not used
+		// again: a late answer to one must not be taken for another.
+		first = before.NextPrompt() + 1<<16
+	}
+	r.next.Store(int64(first))
+	r.feed = newFeed(r.source, first, r.cfg.ahead())
+	r.gen = &load.Generator{
+		Do: r.do, Record: r.record, New: r.newRequest,
+		Now:   r.clock.Now,
+		Sleep: func(ctx context.Context, until int64) { _ = r.clock.SleepUntil(ctx, until) },
+	}
+	return nil
+}
+
+// calibrate asks the engine how many tokens two prompts of known length are.
+func (r *run) calibrate(ctx context.Context) (ruler, error) {
+	const short, long = 16, 144
+	a, err := r.count(ctx, short)
+	if err != nil {
+		return ruler{}, err
+	}
+	b, err := r.count(ctx, long)
+	if err != nil {
+		return ruler{}, err
+	}
+	if a <= 0 || b <= a {
+		return ruler{}, errNoUsage
+	}
+	per := float64(b-a) / float64(long-short)
+	return ruler{perWord: per, overhead: float64(a) - per*short}, nil
+}
+
+// tries is how often a calibrating request is sent before the engine counts as
+// unusable: an engine that fails now and then is still worth measuring.
+const tries = 5
+
+// count asks the engine for the tokens of a prompt of so many words.
+func (r *run) count(ctx context.Context, words int) (int, error) {
+	text := newRandom(Data{InputTokens: words, OutputTokens: 1}, ruler{perWord: 1}, r.cfg.Seed, r.id+"/calibrate").at(words).text
+	var req *assay.Request
+	for try := range tries {
+		req = &assay.Request{ID: fmt.Sprintf("%scalibrate-%d-%d", r.cfg.RequestIDs, words, try), Scheduled: r.clock.Now()}
+		r.client.Do(ctx, &inference.Job{Prompt: text, MaxTokens: 2, Extra: r.body}, req)
+		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case req.OK() || req.Error == assay.FailEmpty:
+			return req.InputTokens, nil
+		}
+		r.event(assay.EventWarning, "", fmt.Sprintf("a calibrating request failed: %s: %s", req.Error, req.Detail), nil)
+		if req.Error == assay.FailRefused || req.Error == assay.FailHTTP4xx {
+			break // it will not get better
+		}
+	}
+	return 0, fmt.Errorf("%w: the first request to %s failed: %s: %s", ErrNothingMeasured, r.cfg.URL, req.Error, req.Detail)
+}

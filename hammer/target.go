@@ -1,0 +1,142 @@
+package hammer
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/assay-bench/assay/inference"
+	"github.com/assay-bench/assay/internal/clock"
+)
+
+// Ports are where engines usually listen, in the order in which they are
+// tried: Ollama, vLLM, llama.cpp, SGLang, LM Studio.
+func Ports() []int { return []int{11434, 8000, 8080, 30000, 1234} }
+
+// ErrNoEngine means that no engine answered. Start one, or give its address.
+var ErrNoEngine = errors.New("no engine answered")
+
+// Find looks for an engine on the ports of this machine where they usually
+// listen, and gives the first that answers.
+func Find(ctx context.Context, ports []int) (string, error) {
+	found := make([]bool, len(ports))
+	url := func(i int) string { return fmt.Sprintf("http://127.0.0.1:%d", ports[i]) }
+	var wg sync.WaitGroup
+	for i := range ports {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			_, err := inference.Discover(ctx, url(i), inference.DiscoverOptions{})
+			found[i] = err == nil
+		})
+	}
+	wg.Wait()
+	for i, ok := range found {
+		if ok {
+			return url(i), nil
+		}
+	}
+	names := make([]string, len(ports))
+	for i, p := range ports {
+		names[i] = fmt.Sprint(p)
+	}
+	return "", fmt.Errorf("%w on ports %s of this machine; start one (assay simulate is one), or give its address with --base-url", ErrNoEngine, strings.Join(names, ", "))
+}
+
+// Resolve fills in what the engine itself must tell: which dialect it speaks
+// and which model it serves. It waits for the engine if the configuration says so.
+func Resolve(ctx context.Context, c *Config) error {
+	r := run{cfg: *c}
+	found, err := inference.Discover(ctx, c.URL, r.discover())
+	for start := time.Now(); err != nil && time.Since(start) < time.Duration(c.ReadyCheck); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+		found, err = inference.Discover(ctx, c.URL, r.discover())
+	}
+	if err != nil {
+		// An engine that lists nothing may still answer, if it is told what to ask.
+		if c.Backend != "" && c.Model != "" {
+			return nil
+		}
+		return fmt.Errorf("%w at %s: %w", ErrNoEngine, c.URL, err)
+	}
+	if c.Backend == "" {
+		c.Backend = string(found.Backend)
+	}
+	if c.Model == "" {
+		if len(found.Models) == 0 {
+			return fmt.Errorf("the engine at %s lists no model; load one, or name it with --model", c.URL)
+		}
+		c.Model = found.Models[0]
+	}
+	return nil
+}
+
+// discover is how the engine is asked about itself.
+func (r *run) discover() inference.DiscoverOptions {
+	return inference.DiscoverOptions{APIKey: r.cfg.APIKey, Headers: r.cfg.Headers, TLS: r.cfg.tls()}
+}
+
+func (c *Config) tls() *tls.Config {
+	if !c.Insecure {
+		return nil
+	}
+	return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // asked for by --insecure
+}
+
+func (c *Config) client(cl *clock.Clock) inference.Config {
+	return inference.Config{
+		URL: c.URL, Backend: inference.Backend(c.Backend), Endpoint: c.Endpoint, Model: c.Model,
+		Headers: c.Headers, APIKey: c.APIKey, TLS: c.tls(),
+		Fresh: c.Connection == ConnectionFresh,
+		Timeouts: inference.Timeouts{
+			Connect: time.Duration(c.Timeouts.Connect), FirstToken: time.Duration(c.Timeouts.FirstToken),
+			Gap: time.Duration(c.Timeouts.Gap), Total: time.Duration(c.Timeouts.Total),
+		},
+		UserClock: c.UserClock, KeepText: c.KeepText, Clock: cl,
+	}
+}
+
+// extra is what goes into every request's body besides the prompt: sampling,
+// and above it whatever --extra-body says. Ollama takes its options in an
+// object of their own.
+func (c *Config) extra() (json.RawMessage, error) {
+	s := c.Sampling
+	s.IgnoreEOS = false // the client's own, where the dialect has it
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{}
+	if err := json.Unmarshal(b, &body); err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(c.Backend, "ollama") && len(body) > 0 {
+		if p, ok := body["repetition_penalty"]; ok {
+			body["repeat_penalty"] = p
+			delete(body, "repetition_penalty")
+		}
+		body = map[string]any{"options": body}
+	}
+	if len(c.Extra) > 0 {
+		var over map[string]any
+		if err := json.Unmarshal(c.Extra, &over); err != nil {
+			return nil, fmt.Errorf("--extra-body: %w", err)
+		}
+		for k, v := range over {
+			body[k] = v
+		}
+	}
+	if len(body) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(body)
+}

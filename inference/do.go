@@ -1,0 +1,201 @@
+package inference
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/assay-bench/assay"
+)
+
+// Do sends one job and fills r from Connect on. What fails is told in r (Error,
+// Detail, Status), with the marks that were reached; nothing is tried again.
+// r.ID goes out as X-Request-Id. The memory of r's slices is used again if they
+// have any.
+//
+// When ctx ends, so does the request, as cancelled.
+func (c *Client) Do(ctx context.Context, job *Job, r *assay.Request) {
+	s := c.streams.take()
+	s.reset(r, job)
+	c.do(ctx, s, job)
+	s.settle()
+	s.r = nil
+	c.streams.give(s)
+	r.End = c.clock.Now()
+}
+
+func (c *Client) do(ctx context.Context, s *stream, job *Job) {
+	r := s.r
+	started := c.clock.Now()
+	if ctx.Err() != nil {
+		r.Error, r.Detail = assay.FailCancelled, "before it was sent"
+		return
+	}
+	if err := c.compose(s, job); err != nil {
+		r.Error, r.Detail = assay.FailNeverSent, err.Error()
+		return
+	}
+	var cn *conn
+	kept := false
+	if !c.fresh {
+		cn = c.idle.take(started)
+		kept = cn != nil
+	}
+	if cn == nil {
+		var err error
+		if cn, err = c.dial(ctx); err != nil {
+			r.Error, r.Detail = c.dialFailure(ctx, err)
+			return
+		}
+		r.Connect = c.clock.Now()
+	}
+	gen := s.watch.attach(cn, phaseFirst, started, c.clock.Now()+int64(c.timeouts.FirstToken), started+int64(c.timeouts.Total))
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() { s.watch.cancel(gen) })
+		defer stop()
+	}
+	werr := cn.write(s.out)
+	r.Sent = cn.sent
+	s.watch.sent = cn.sent
+	// An engine may refuse before it has read everything, so what it said counts
+	// even if it did not let us finish.
+	s.readErr = cn.receive(s)
+	s.endRead()
+	clean := s.watch.detach()
+	if s.complete && s.keep && clean && werr == nil && !c.fresh && s.err == nil {
+		cn.idleSince, cn.maxIdle = c.clock.Now(), s.maxIdle
+		c.idle.put(cn)
+	} else {
+		cn.close()
+	}
+	s.judge(kept)
+}
+
+// compose makes the request's bytes, head and body in one piece.
+func (c *Client) compose(s *stream, job *Job) error {
+	var err error
+	if s.body, err = c.appendBody(trim(s.body), job); err != nil {
+		return fmt.Errorf("request body: %w", err)
+	}
+	b := append(trim(s.out), c.head...)
+	if id := s.r.ID; id != "" {
+		if !plain(id) {
+			return fmt.Errorf("request id %q cannot be sent in a header", id)
+		}
+		b = append(append(append(b, "X-Request-Id: "...), id...), '\r', '\n')
+	}
+	if b, err = appendHeaders(b, job.Headers); err != nil {
+		return err
+	}
+	b = append(b, "Content-Length: "...)
+	b = strconv.AppendInt(b, int64(len(s.body)), 10)
+	b = append(b, "\r\n\r\n"...)
+	s.out = append(b, s.body...)
+	return nil
+}
+
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// judge gives the request its class.
+func (s *stream) judge(kept bool) {
+	r := s.r
+	r.Status = s.status
+	ended := s.done || s.finished >= s.multi // the engine said that this was all
+	switch why := s.watch.killed.Load(); {
+	case s.status >= 300 || s.part == partRefusal || s.part == partEnd && s.note != "":
+		r.Error, r.Detail = byStatus(s.status), s.refusal()
+	case s.err != nil:
+		r.Error, r.Detail = assay.FailStreamError, detail(s.err)
+	case s.complete && ended || s.done:
+		if s.tokens == 0 {
+			r.Error, r.Detail = assay.FailEmpty, "an answer without a token"
+		}
+	case s.complete && s.events == 0:
+		r.Error, r.Detail = assay.FailEmpty, "a reply without an event"
+	case s.complete:
+		r.Error, r.Detail = assay.FailTruncated, "the stream ended after "+tokensWord(s.tokens)+" without saying so"
+	case why != killedNot:
+		r.Error, r.Detail = s.killedDetail(why)
+	case s.readErr != nil && isReset(s.readErr):
+		r.Error, r.Detail = assay.FailReset, s.brokenOff(kept)
+	case s.readErr != nil:
+		r.Error, r.Detail = assay.FailStreamError, detail(s.readErr)
+	default:
+		r.Error, r.Detail = assay.FailStreamError, "the reply was not complete"
+	}
+}
+
+// brokenOff says where the connection ended.
+func (s *stream) brokenOff(kept bool) string {
+	where := "after " + tokensWord(s.tokens)
+	switch {
+	case s.part == partHead && len(s.head) == 0 && kept:
+		where = "on a kept connection, before any reply"
+	case s.part == partHead && len(s.head) == 0:
+		where = "before any reply"
+	case s.part == partHead:
+		where = "within the reply's head"
+	}
+	return where + ": " + detail(s.readErr)
+}
+
+// refusal is what the engine said in place of a stream.
+func (s *stream) refusal() string {
+	out := s.note
+	if len(s.errBody) > 0 {
+		if out != "" {
+			out += ": "
+		}
+		out += escape(s.errBody)
+	}
+	return out
+}
+
+func detail(err error) string { return string(first([]byte(err.Error()), 3*maxDetail)) }
+
+func tokensWord(n int) string {
+	if n == 1 {
+		return "1 token"
+	}
+	return strconv.Itoa(n) + " tokens"
+}
+
+// settle moves what was counted into the request.
+func (s *stream) settle() {
+	r := s.r
+	if len(s.other) > 0 {
+		r.Other = string(s.other)
+	} else {
+		r.Other = ""
+	}
+	if s.uneven && !s.unsure {
+		r.ChunkTokens = slices.Clone(s.perChunk)
+	}
+	switch {
+	case s.usage && (s.completion > 0 || s.tokens == 0):
+		r.OutputTokens, r.TokensFrom = int(s.completion), "usage"
+	case s.tokens > 0:
+		r.OutputTokens, r.TokensFrom = s.tokens, "chunks"
+	}
+	if s.usage {
+		r.InputTokens, r.CachedTokens = int(s.prompt), int(s.cached)
+	}
+	if s.timed {
+		t := s.engine
+		r.Engine = &t
+	}
+	if s.c.keepText && len(s.text) > 0 {
+		r.Text = string(s.text)
+	}
+	if s.c.clock.Steps() != s.steps {
+		r.ClockStep = true
+	}
+}

@@ -1,0 +1,448 @@
+package inference
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/assay-bench/assay"
+)
+
+// Bounds on what an engine can make us keep for one request.
+const (
+	maxHead    = 64 << 10
+	maxInterim = 16         // 1xx replies before the real one
+	maxChunks  = 1 << 20    // token chunks beyond four times what was asked for
+	maxOther   = 64 << 10   // chunks without tokens that are kept
+	maxErrBody = 64 << 10   // of a refusal's body that is read at all
+	maxText    = 1 << 20    // of the answer's text
+	lingerNS   = int64(1e9) // patience for the body's end once the answer is complete
+)
+
+// stream is one request under way: a push parser from bytes to marks. It is
+// used again for later requests, so that the read path allocates nothing.
+type stream struct {
+	c     *Client
+	lags  *[lagBuckets]atomic.Int64
+	watch watched
+
+	r     *assay.Request
+	multi int // answers expected in this one stream
+
+	// The read whose bytes are being fed.
+	now    int64 // when our code had it
+	at     int64 // when it arrived
+	lagUS  int64
+	seq    uint64
+	inRead int // token chunks in it so far
+
+	part  bodyPart
+	frame framing
+	left  int64 // bytes left of a body with a length
+	chunk chunked
+	lines lines
+
+	head    []byte
+	interim int
+	br      *bufio.Reader
+	hr      bytes.Reader
+	status  int
+	keep    bool // the connection may serve again
+	maxIdle int64
+	note    string // what a refusal's header said
+
+	out, body []byte // the request
+	errBody   []byte
+	errBytes  int
+
+	ev       event
+	tokens   int
+	maxTok   int
+	lastUS   int64
+	thinking bool // only reasoning so far
+	events   int
+	finished int
+	done     bool // [DONE], done:true
+	complete bool // the body was read to its end
+	progress bool // this feed held an event
+	other    []byte
+	text     []byte
+
+	usage              bool
+	prompt, completion int64
+	cached             int64
+	counted            int64 // completion tokens told up to the last token chunk
+	perChunk           []int32
+	uneven             bool
+	unsure             bool // a token chunk came without a count
+	engine             assay.EngineTimings
+	timed              bool
+
+	err     error // what is wrong with the stream
+	readErr error // what ended the connection
+	steps   int64
+}
+
+type bodyPart uint8
+
+const (
+	partHead bodyPart = iota
+	partBody
+	partRefusal // the body of a reply that is no stream
+	partEnd
+)
+
+type framing uint8
+
+const (
+	frameChunked framing = iota
+	frameLength
+	frameClose
+)
+
+// watched is what the watchdog looks at while the request is under way.
+type watched struct {
+	due    atomic.Int64 // when the present limit ends
+	phase  atomic.Int32
+	quiet  atomic.Int64 // when the last read emptied the socket; 0: nothing to look after
+	killed atomic.Int32
+
+	mu     sync.Mutex // held for acting on conn, and for taking it away
+	conn   *conn
+	gen    uint64
+	kicked bool
+
+	started, sent, totalDue int64
+}
+
+func newStream(c *Client, n int) *stream {
+	s := &stream{c: c, lags: c.lag.shards[n%len(c.lag.shards)]}
+	s.br = bufio.NewReaderSize(&s.hr, 4096)
+	s.lines.emit = s.event
+	s.watch.due.Store(math.MaxInt64)
+	return s
+}
+
+// reset makes the stream ready for a request.
+func (s *stream) reset(r *assay.Request, job *Job) {
+	s.r, s.multi = r, max(1, len(job.Prompts))
+	s.now, s.at, s.lagUS, s.seq, s.inRead = 0, 0, 0, 0, 0
+	s.part, s.frame, s.left, s.chunk = partHead, frameChunked, 0, chunked{}
+	s.lines.reset(s.c.backend.sse())
+	s.head, s.interim, s.status, s.keep, s.note = trim(s.head), 0, 0, false, ""
+	s.maxIdle = int64(defaultIdle)
+	s.errBody, s.errBytes = trim(s.errBody), 0
+	s.tokens, s.lastUS, s.thinking, s.events, s.finished = 0, 0, false, 0, 0
+	s.done, s.complete, s.progress = false, false, false
+	s.other, s.text = s.other[:0], trim(s.text)
+	s.usage, s.prompt, s.completion, s.cached = false, 0, 0, 0
+	s.counted, s.perChunk, s.uneven, s.unsure = 0, s.perChunk[:0], false, false
+	s.engine, s.timed = assay.EngineTimings{}, false
+	s.err, s.readErr = nil, nil
+	s.steps = s.c.clock.Steps()
+
+	r.Connect, r.Sent, r.First, r.Answer, r.Last, r.End = 0, 0, 0, 0, 0, 0
+	r.ChunkTokens, r.Engine, r.Text = nil, nil, ""
+	r.InputTokens, r.OutputTokens, r.CachedTokens, r.TokensFrom = 0, 0, 0, ""
+	r.Error, r.Detail, r.Status = "", "", 0
+	r.Reads, r.MergedReads, r.FirstMerged, r.FirstLag, r.MaxLag, r.ClockStep = 0, 0, false, 0, 0, false
+
+	asked := max(0, job.MaxTokens) * s.multi
+	s.maxTok = maxChunks + 4*asked
+	if want := min(max(asked, 16), 1<<16); cap(r.Gaps) < want {
+		r.Gaps = make([]int32, 0, want)
+	}
+	r.Gaps = r.Gaps[:0]
+	if r.OtherUS == nil {
+		r.OtherUS = make([]int32, 0, 4)
+	}
+	r.OtherUS = r.OtherUS[:0]
+}
+
+// read begins a read: all bytes fed until the next call came by it. A read with
+// the number of the last one goes on with it.
+func (s *stream) read(seq uint64, now, stamp int64) {
+	if seq == s.seq {
+		return
+	}
+	s.endRead()
+	s.seq, s.now, s.at, s.lagUS = seq, now, now, 0
+	if stamp == 0 {
+		return
+	}
+	at := s.c.clock.FromWall(stamp)
+	lag := now - at
+	if lag < -stepSlack || at < s.watch.sent-stepSlack {
+		// What we read came after now or before it was asked for: the wall
+		// clock was stepped, and the offset is not measured anew yet.
+		s.r.ClockStep = true
+		return
+	}
+	lag = max(lag, 0)
+	s.lagUS = lag / 1000
+	s.lags[lagBucket(s.lagUS)].Add(1)
+	s.r.MaxLag = max(s.r.MaxLag, s.lagUS)
+	if s.c.source == assay.ClockKernel {
+		s.at = now - lag
+	}
+}
+
+// stepSlack is how much a stamp may contradict our clock by noise alone.
+const stepSlack = int64(200e3)
+
+// endRead settles the read: of several tokens in it only the last one's arrival
+// is known, so the gaps that lead to any of them are marked.
+func (s *stream) endRead() {
+	if s.inRead == 0 {
+		return
+	}
+	s.r.Reads++
+	if s.inRead > 1 {
+		s.r.MergedReads++
+		first := s.tokens - s.inRead
+		if first == 0 {
+			s.r.FirstMerged = true
+			first = 1
+		}
+		for i := first - 1; i < s.tokens-1; i++ {
+			s.r.Gaps[i] = assay.MarkGap(s.r.Gaps[i])
+		}
+	}
+	s.inRead = 0
+}
+
+// feed takes bytes of the reply. It reports whether the request is over.
+func (s *stream) feed(p []byte) (over bool) {
+	s.progress = false
+	over = s.push(p)
+	s.lines.keep()
+	if s.progress {
+		switch {
+		case s.done:
+			s.limit(phaseLinger, s.now+lingerNS)
+		case s.tokens > 0:
+			s.limit(phaseGap, s.now+s.c.gapNS)
+		}
+	}
+	return over
+}
+
+// limit sets the time by which the next progress must come.
+func (s *stream) limit(phase int32, due int64) {
+	if s.watch.phase.Load() != phase {
+		s.watch.phase.Store(phase)
+	}
+	s.watch.due.Store(min(due, s.watch.totalDue))
+}
+
+func (s *stream) push(p []byte) (over bool) {
+	for {
+		switch s.part {
+		case partHead:
+			rest, ok, err := s.takeHead(p)
+			if err != nil {
+				s.err = err
+				return true
+			}
+			if !ok {
+				return false
+			}
+			p = rest
+			if s.part == partEnd {
+				s.complete = true
+				s.keep = s.keep && len(p) == 0
+				return true
+			}
+		case partEnd:
+			return true
+		default:
+			if len(p) == 0 {
+				return false
+			}
+			var data []byte
+			var err error
+			switch s.frame {
+			case frameChunked:
+				if data, p, err = s.chunk.next(p); err != nil {
+					s.err = err
+					return true
+				}
+			case frameLength:
+				n := min(s.left, int64(len(p)))
+				data, p = p[:n], p[n:]
+				s.left -= n
+			case frameClose:
+				data, p = p, nil
+			}
+			if len(data) > 0 && !s.payload(data) {
+				return true
+			}
+			if s.frame == frameChunked && s.chunk.state == chunkDone || s.frame == frameLength && s.left == 0 {
+				s.finish()
+				s.keep = s.keep && len(p) == 0 // what follows was not asked for
+				return true
+			}
+		}
+	}
+}
+
+// payload takes bytes of the body. It reports whether to go on.
+func (s *stream) payload(p []byte) bool {
+	if s.part == partRefusal {
+		if room := maxDetail + 1 - len(s.errBody); room > 0 {
+			s.errBody = append(s.errBody, first(p, room)...)
+		}
+		s.errBytes += len(p)
+		return s.errBytes <= maxErrBody
+	}
+	more, err := s.lines.feed(p)
+	if err != nil {
+		s.err = err
+	}
+	return more
+}
+
+// finish is the body's end, by its framing.
+func (s *stream) finish() {
+	s.complete = true
+	if s.part == partBody {
+		if err := s.lines.end(); err != nil {
+			s.err = err
+		}
+	}
+	s.part = partEnd
+}
+
+// eof is the connection's end.
+func (s *stream) eof() {
+	if s.frame == frameClose && (s.part == partBody || s.part == partRefusal) {
+		s.finish()
+		s.endRead()
+	}
+}
+
+// event takes one event of the stream. It reports whether to go on.
+func (s *stream) event(data []byte) bool {
+	if s.done || len(data) == 0 {
+		return true
+	}
+	s.progress = true
+	s.events++
+	if len(data) == 6 && string(data) == "[DONE]" {
+		s.done = true
+		s.noToken('d')
+		return true
+	}
+	var text *[]byte
+	if s.c.keepText && len(s.text) < maxText {
+		text = &s.text
+	}
+	e := &s.ev
+	if !scanEvent(data, e, text) {
+		s.err = &streamError{what: "an event that is not a JSON object", body: bytes.Clone(first(data, maxDetail+1))}
+		return false
+	}
+	if e.failed {
+		s.err = &streamError{what: "the engine sent an error", body: bytes.Clone(first(data[e.from:e.to], maxDetail+1))}
+		return false
+	}
+	if e.usage && (s.multi == 1 || !e.choices) {
+		// With several prompts in one request, a count beside a choice is that
+		// choice's alone.
+		s.usage = true
+		s.prompt, s.completion, s.cached = e.prompt, e.completion, e.cached
+	}
+	if e.timings {
+		s.timings(e)
+	}
+	s.finished += e.finished
+	if e.done {
+		s.done = true
+	}
+	switch {
+	case e.token():
+		return s.token(e)
+	case e.finished > 0 || e.done:
+		s.noToken('f')
+	case e.usage && !e.choices:
+		s.noToken('u')
+	case e.role && e.choices:
+		s.noToken('r')
+	default:
+		s.noToken('e')
+	}
+	return true
+}
+
+func (s *stream) token(e *event) bool {
+	r := s.r
+	if s.tokens == 0 {
+		r.First, r.Last = s.at, s.at
+		r.FirstLag = s.lagUS
+		s.thinking = !e.content && !e.tool
+	} else {
+		us := max(s.lastUS, (s.at-r.First)/1000)
+		r.Gaps = append(r.Gaps, int32(min(us-s.lastUS, math.MaxInt32)))
+		s.lastUS = us
+		r.Last = max(r.Last, s.at)
+		if s.thinking && (e.content || e.tool) {
+			s.thinking = false
+			r.Answer = s.at
+		}
+	}
+	s.tokens++
+	s.inRead++
+	if s.multi == 1 && !s.unsure {
+		s.perToken(e)
+	}
+	if s.tokens > s.maxTok {
+		s.err = fmt.Errorf("more than %d token chunks", s.maxTok)
+		return false
+	}
+	return true
+}
+
+// perToken notes how many tokens the chunk held, if the engine says so with
+// every one. What it counted in chunks without text goes to the next that has.
+func (s *stream) perToken(e *event) {
+	if !e.usage || e.completion < s.counted {
+		s.unsure = true
+		return
+	}
+	n := int32(min(e.completion-s.counted, math.MaxInt32))
+	s.counted = e.completion
+	if n == 1 && !s.uneven {
+		return
+	}
+	if !s.uneven {
+		s.uneven = true
+		for range s.tokens - 1 {
+			s.perChunk = append(s.perChunk, 1)
+		}
+	}
+	s.perChunk = append(s.perChunk, n)
+}
+
+func (s *stream) noToken(letter byte) {
+	if len(s.other) >= maxOther {
+		return
+	}
+	s.other = append(s.other, letter)
+	s.r.OtherUS = append(s.r.OtherUS, int32(min(max(0, s.at-s.watch.sent)/1000, math.MaxInt32)))
+}
+
+// timings keeps the engine's own figures.
+func (s *stream) timings(e *event) {
+	s.timed = true
+	t := &s.engine
+	t.Total, t.Load, t.Prompt, t.Eval = e.total, e.load, e.promptNS, e.evalNS
+	t.PromptTokens, t.EvalTokens = int(e.promptN), int(e.evalN)
+	if e.done {
+		t.PromptTokens, t.EvalTokens = int(e.prompt), int(e.completion)
+	}
+	// Both engines start the clock of decoding when the first token is there.
+	t.EvalIntervals = max(0, t.EvalTokens-1)
+}

@@ -1,0 +1,182 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/report"
+)
+
+func newHammer() *cobra.Command {
+	var f hammerFlags
+	cmd := &cobra.Command{
+		Use:   "hammer [flags]",
+		Short: "Measure an inference engine",
+		Long: `Hammer measures an inference engine and proves that the numbers are about the
+engine and not about the measuring.
+
+With no flags it looks for an engine on the local ports where they usually
+listen (11434, 8000, 8080, 30000, 1234), says which one it took, and answers in
+about a minute. It takes the command line of "vllm bench serve" when its first
+words are replaced; docs/vllm.md says what becomes of each flag.
+
+The run is recorded in a directory of its own (--out). Ctrl-C saves what there
+is, and --resume goes on with it.
+
+Exit codes: 0 measured; 1 used wrongly; 2 could not measure (no engine, the
+engine died, nothing succeeded, or the client was the bottleneck); 3 measured,
+and an objective (--slo) was not kept.`,
+		Example: `  assay hammer
+  assay hammer --profile small_model --scenario baseline_capacity --duration 2m
+  assay hammer --base-url http://10.0.0.7:8000 --request-rate 8 --num-prompts 500 --goodput ttft:200 tpot:50
+  assay hammer --saturate
+  assay hammer --find-max rate --slo "ttft_p99<200ms"`,
+		Args: cobra.NoArgs,
+	}
+	f.register(cmd.Flags())
+	cmd.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := io.WriteString(c.OutOrStderr(), hammerUsage(c.Flags()))
+		return err
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, out, notes, err := f.config(cmd.Flags(), os.Getenv, os.ReadFile)
+		if err != nil {
+			return err
+		}
+		return runHammer(cmd.Context(), cfg, out, notes, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes []string, stdout, stderr io.Writer) error {
+	p := newProgress(stderr, out.Quiet || out.NoProgress)
+	if !out.Quiet {
+		for _, n := range notes {
+			fmt.Fprintln(stderr, "note:", n)
+		}
+	}
+	if out.DryRun {
+		return writeConfig(stdout, cfg)
+	}
+	// The measuring process has little to collect and much to be on time for.
+	debug.SetGCPercent(400)
+	opt := hammer.Options{Version: version(), Progress: p.show}
+	dir := out.Resume
+	var sum assay.Summary
+	var err error
+	if dir != "" {
+		sum, err = hammer.Resume(ctx, dir, hammer.Secrets{APIKey: cfg.APIKey, Headers: cfg.Headers}, opt)
+	} else {
+		if err := target(ctx, &cfg, p); err != nil {
+			return err
+		}
+		if dir = out.OutDir; dir == "" {
+			dir = filepath.Join("runs", time.Now().Format("20060102-150405"))
+		}
+		sum, err = hammer.Run(ctx, cfg, dir, opt)
+	}
+	p.clear()
+	if sum.Format != "" {
+		if perr := show(stdout, sum, out.Format); perr != nil {
+			return errors.Join(err, perr)
+		}
+		p.say("\nrun directory: %s", dir)
+		if eerr := writeExports(dir, out); eerr != nil {
+			return errors.Join(err, eerr)
+		}
+	}
+	return outcome(sum, err, dir, out.AllowInvalid)
+}
+
+// target finds the engine and has it tell about itself.
+func target(ctx context.Context, cfg *hammer.Config, p *progress) error {
+	found := cfg.URL == ""
+	if found {
+		url, err := hammer.Find(ctx, hammer.Ports())
+		if err != nil {
+			return unknown(err)
+		}
+		cfg.URL = url
+	}
+	if err := hammer.Resolve(ctx, cfg); err != nil {
+		return unknown(err)
+	}
+	how := "measuring"
+	if found {
+		how = "found and took"
+	}
+	p.say("%s %s at %s (%s)", how, cfg.Model, cfg.URL, cfg.Backend)
+	if d, ok := cfg.Length(); ok {
+		p.say("this takes about %s", d.Round(time.Second))
+	}
+	return nil
+}
+
+func show(w io.Writer, sum assay.Summary, format string) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(sum)
+	}
+	return report.Text(w, report.Run(sum))
+}
+
+// outcome is what the run's end means for the exit code.
+func outcome(sum assay.Summary, err error, dir string, allowInvalid bool) error {
+	switch {
+	case errors.Is(err, hammer.ErrInterrupted):
+		return unknown(fmt.Errorf("interrupted; what there is was saved, and assay hammer --resume %s goes on", dir))
+	case errors.Is(err, hammer.ErrEngineDown):
+		return unknown(fmt.Errorf("%w; start the engine again, then assay hammer --resume %s goes on", err, dir))
+	case errors.Is(err, hammer.ErrNothingMeasured):
+		return unknown(err)
+	case err != nil && sum.Format != "":
+		return unknown(err) // the run began, and could not be brought to its end
+	case err != nil:
+		return err
+	case sum.Client.Certificate == assay.Invalid && !allowInvalid:
+		return unknown(fmt.Errorf("invalid: the client was the bottleneck (%s); --allow-invalid accepts such numbers", sum.Client.Cause))
+	}
+	return judged(sum)
+}
+
+// judged holds the objectives: of a search the answer counts, otherwise every
+// stage.
+func judged(sum assay.Summary) error {
+	if sum.FindMax != nil {
+		if sum.FindMax.Load.Known() {
+			return nil
+		}
+		return unknown(fmt.Errorf("no answer: %s", sum.FindMax.Load.Why))
+	}
+	worst := assay.Pass
+	for _, st := range sum.Stages {
+		if len(st.Objectives) == 0 {
+			continue
+		}
+		if st.Kept == assay.Fail {
+			worst = assay.Fail
+		} else if st.Kept == assay.Unknown && worst != assay.Fail {
+			worst = assay.Unknown
+		}
+	}
+	switch worst {
+	case assay.Fail:
+		return coded{ExitFailed, errors.New("an objective was not kept")}
+	case assay.Unknown:
+		return unknown(errors.New("an objective could not be decided"))
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/assay-bench/assay"
+)
+
+// logEvery is how often a progress line goes to a log that is not a terminal.
+const logEvery = 10 * time.Second
+
+// progress shows checkpoints: one line that is redrawn on a terminal, plain
+// lines in a log, nothing when quiet.
+type progress struct {
+	w     io.Writer
+	tty   bool
+	quiet bool
+	last  time.Time // of the last plain line
+	stage string
+	drawn bool
+}
+
+func newProgress(w io.Writer, quiet bool) *progress {
+	f, ok := w.(*os.File)
+	return &progress{w: w, tty: ok && term.IsTerminal(int(f.Fd())), quiet: quiet}
+}
+
+// show draws a checkpoint.
+func (p *progress) show(c assay.Checkpoint) {
+	if p.quiet {
+		return
+	}
+	line := progressLine(c)
+	if p.tty {
+		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+		p.drawn = true
+		return
+	}
+	now := time.Unix(0, c.At)
+	if c.Stage == p.stage && now.Sub(p.last) < logEvery {
+		return
+	}
+	p.stage, p.last = c.Stage, now
+	fmt.Fprintln(p.w, line)
+}
+
+// say prints a line of its own between the progress.
+func (p *progress) say(format string, args ...any) {
+	if p.quiet {
+		return
+	}
+	p.clear()
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// clear takes the progress line away, so that what is printed next stands alone.
+func (p *progress) clear() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+func progressLine(c assay.Checkpoint) string {
+	var b strings.Builder
+	b.WriteString(c.Stage)
+	if c.StageOf > 0 {
+		fmt.Fprintf(&b, " %d/%d", c.StageN, c.StageOf)
+	}
+	if c.LeftNS > 0 {
+		fmt.Fprintf(&b, " · %s left", time.Duration(c.LeftNS).Round(time.Second))
+	} else {
+		fmt.Fprintf(&b, " · %s", time.Duration(c.ElapsedNS).Round(time.Second))
+	}
+	fmt.Fprintf(&b, " · %d done, %d in flight", c.Done, c.InFlight)
+	if c.Waiting > 0 {
+		fmt.Fprintf(&b, ", %d held by the cap", c.Waiting)
+	}
+	fmt.Fprintf(&b, " · %.4g req/s, %.4g tok/s", c.RequestRate, c.TokenRate)
+	if c.TTFTp50 != nil && c.TTFTp99 != nil {
+		fmt.Fprintf(&b, " · TTFT p50 %.4g p99 %.4g ms", *c.TTFTp50, *c.TTFTp99)
+	}
+	n := 0
+	for _, v := range c.Errors {
+		n += v
+	}
+	if n > 0 {
+		fmt.Fprintf(&b, " · %d failed", n)
+	}
+	return b.String()
+}

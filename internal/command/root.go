@@ -1,0 +1,97 @@
+// Package command holds the subcommands that a node needs. It is the thin skin
+// over the libraries: flags fill a configuration, the configuration runs, and
+// [Main] turns the outcome into an exit code. The environment, the arguments
+// and the exit are touched here and in cmd, and nowhere else.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, the same for every command.
+const (
+	ExitOK      = 0 // done, and good
+	ExitUsage   = 1 // used wrongly, or a fault of ours
+	ExitUnknown = 2 // could not measure
+	ExitFailed  = 3 // measured, and it failed
+)
+
+// coded is an error that knows its exit code.
+type coded struct {
+	code int
+	err  error
+}
+
+func (c coded) Error() string { return c.err.Error() }
+func (c coded) Unwrap() error { return c.err }
+
+func unknown(err error) error { return coded{ExitUnknown, err} }
+
+// exitCode is the one place that turns an outcome into an exit code.
+func exitCode(err error) int {
+	var c coded
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &c):
+		return c.code
+	}
+	return ExitUsage
+}
+
+// Node is the root command of a node: what assay-node can do, and the part of
+// assay that needs no server, database or broker.
+func Node(name string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   name,
+		Short: "Assay proves what a GPU inference node can do",
+		Long: `Assay proves what a GPU inference node can do: how fast it is, how healthy it
+is, what a token costs on it, and that the proof is true.
+
+Start with:
+  ` + name + ` hammer        finds an engine on this machine and measures it for a minute
+  ` + name + ` simulate      an engine whose truth is known, to measure the measurer
+
+Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
+3 measured and it failed.`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.AddCommand(newHammer(), NewSimulate(), newReport(), newVersion(name))
+	return root
+}
+
+// Main runs a root command as the process's main: interrupted by Ctrl-C once,
+// it ends in order and saves what there is; the second time it ends at once.
+func Main(root *cobra.Command) int {
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	root.SetArgs(hammerWords(os.Args[1:]))
+	return run(ctx, root, os.Stderr)
+}
+
+func run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+	}
+	return exitCode(err)
+}
+
+// interruptible gives a context that ends at the first SIGINT or SIGTERM. The
+// signals get their default meaning back then, so that a second one ends a
+// process that is stuck.
+func interruptible(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

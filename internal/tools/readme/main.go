@@ -1,0 +1,159 @@
+// Readme runs the commands of a Markdown page as a reader would: in an empty
+// directory, one after the other, with our programs on the PATH.
+//
+//	readme [-bin DIR] README.md
+//
+// Commands are the lines of ```console blocks that begin with "$ ". Each must
+// exit 0, or N where the line ends in "# exit N". A command that ends in "&"
+// goes on in the background until the page is done. The first line of output
+// that the page shows below a command must be there, numbers aside.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	bin := flag.String("bin", "", "directory of the built programs; empty: build them")
+	flag.Parse()
+	n, err := follow(flag.Arg(0), *bin)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "readme:", err)
+		os.Exit(1)
+	}
+	fmt.Printf("readme: %d commands of %s work\n", n, flag.Arg(0))
+}
+
+type step struct {
+	line    int
+	command string
+	exit    int
+	shown   string // first line of output on the page
+}
+
+var exitNote = regexp.MustCompile(`\s+# exit (\d)$`)
+
+// read takes the steps out of a page.
+func read(path string) ([]step, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var steps []step
+	in, n := false, 0
+	for s := bufio.NewScanner(f); s.Scan(); {
+		n++
+		line := s.Text()
+		switch command, isCommand := strings.CutPrefix(line, "$ "); {
+		case !in:
+			in = line == "```console"
+		case line == "```":
+			in = false
+		case isCommand:
+			st := step{line: n, command: command}
+			if m := exitNote.FindStringSubmatch(command); m != nil {
+				st.exit, _ = strconv.Atoi(m[1])
+				st.command = strings.TrimSuffix(command, m[0])
+			}
+			steps = append(steps, st)
+		case len(steps) > 0 && steps[len(steps)-1].shown == "" && strings.TrimSpace(line) != "":
+			steps[len(steps)-1].shown = line
+		}
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("%s has no commands", path)
+	}
+	return steps, nil
+}
+
+func follow(path, bin string) (int, error) {
+	steps, err := read(path)
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "readme")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if bin == "" {
+		bin = filepath.Join(dir, "bin")
+		out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "github.com/assay-bench/assay/cmd/...").CombinedOutput()
+		if err != nil {
+			return 0, fmt.Errorf("build: %w\n%s", err, out)
+		}
+	}
+	work := filepath.Join(dir, "empty")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		return 0, err
+	}
+	env := append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	var background []*exec.Cmd
+	defer func() {
+		for _, c := range background {
+			_ = syscall.Kill(-c.Process.Pid, syscall.SIGTERM)
+			_ = c.Wait()
+		}
+	}()
+	for _, s := range steps {
+		fmt.Printf("readme: line %d: %s\n", s.line, s.command)
+		if command, ok := strings.CutSuffix(s.command, "&"); ok {
+			c := exec.Command("bash", "-c", "exec "+command)
+			c.Dir, c.Env, c.SysProcAttr = work, env, &syscall.SysProcAttr{Setpgid: true}
+			if err := c.Start(); err != nil {
+				return 0, fmt.Errorf("line %d: %w", s.line, err)
+			}
+			background = append(background, c)
+			time.Sleep(time.Second)
+			continue
+		}
+		if err := s.run(work, env); err != nil {
+			return 0, fmt.Errorf("%s:%d: %s: %w", path, s.line, s.command, err)
+		}
+	}
+	return len(steps), nil
+}
+
+func (s step) run(dir string, env []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "bash", "-c", s.command)
+	c.Dir, c.Env = dir, env
+	out, err := c.CombinedOutput()
+	var ee *exec.ExitError
+	if err != nil && !errors.As(err, &ee) {
+		return err
+	}
+	if got := c.ProcessState.ExitCode(); got != s.exit {
+		return fmt.Errorf("exits %d, the page says %d:\n%s", got, s.exit, out)
+	}
+	if s.shown == "" {
+		return nil
+	}
+	for line := range strings.Lines(string(out)) {
+		if masked(line) == masked(s.shown) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no line like %q in its output:\n%s", s.shown, out)
+}
+
+var numbers = regexp.MustCompile(`[0-9][0-9.]*(ms|µs|s|m)?`)
+
+// masked is a line without what differs from run to run.
+func masked(line string) string {
+	return strings.Join(strings.Fields(numbers.ReplaceAllString(line, "N")), " ")
+}

@@ -1,0 +1,9 @@
+// Package dialect writes a run in other tools' formats, with other tools'
+// meanings.
+//
+// A field that has another tool's name must hold what that tool would have
+// measured, or a reader compares two different things. So nothing is copied
+// from our own summary: every number is made again from the stored chunks by
+// the other tool's rules, odd ones included. What cannot be had by those rules
+// is left out or null, never approximated, and docs/vllm.md says where.
+package dialect

@@ -1,0 +1,58 @@
+package simulate
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// never is the due time of nothing. All times of a law are nanoseconds since
+// the engine's start.
+const never = math.MaxInt64
+
+// sequence is one answer being generated: the unit that a law schedules. A
+// reply has one, or one for each prompt of an array.
+type sequence struct {
+	reply   *reply
+	index   int   // of its choice in the reply
+	input   int   // prompt tokens
+	cached  int   // of them found in the prefix cache
+	output  int   // tokens it will have
+	given   int   // tokens it has had
+	arrived int64 // when its request had been read
+	reserve int   // tokens of KV cache it holds, set on admission
+	extra   int64 // further wait for its first token (cold start)
+
+	due int64 // law fixed: of its next token
+	pos int   // law fixed: place in the heap, −1 outside
+}
+
+func (q *sequence) left() int { return q.output - q.given }
+
+// law says when tokens are due. It is a state machine without a clock: the
+// pacer tells it the time, tests tell it any time they like. It is used by
+// one goroutine.
+type law interface {
+	// admit takes a sequence in at its arrival time, which may lie in the past.
+	admit(*sequence)
+	// drop forgets a sequence, whatever became of it.
+	drop(*sequence)
+	// next is the earliest time at which advance has something to do.
+	next() int64
+	// advance gives, in order of time, all tokens due at or before now.
+	advance(now int64, give give)
+}
+
+// give hands over n tokens of q, already counted in q.given. It returns false
+// when the sequence's reply is over and no more tokens are wanted.
+type give func(q *sequence, n int, due int64) bool
+
+// gauges are what a law tells the metrics page.
+type gauges struct {
+	running, waiting, reserved, preempted atomic.Int64
+}
+
+// stretch is a gap that starts at the given time, made longer by drift.
+func stretch(gap float64, at int64, drift float64) float64 {
+	return gap * (1 + drift*float64(at)/float64(time.Minute))
+}

@@ -1,0 +1,106 @@
+package simulate
+
+import (
+	"strconv"
+	"time"
+)
+
+// ollama renders /api/generate and /api/chat: one JSON object a line, the
+// last one with the engine's own timings.
+type ollama struct {
+	e     *Engine
+	chat  bool
+	model string // as it stands in JSON, without quotes
+}
+
+func (v *ollama) head(b []byte) []byte {
+	b = append(b, `{"model":"`...)
+	b = append(b, v.model...)
+	b = append(b, `","created_at":"`...)
+	b = time.Now().UTC().AppendFormat(b, time.RFC3339Nano)
+	return append(b, '"')
+}
+
+func (v *ollama) open(b []byte, _ *reply) []byte { return b }
+
+func (v *ollama) tokens(b []byte, q *sequence, n int) []byte {
+	from := q.given - n
+	if edge := v.e.cfg.Reasoning; from < edge && q.given > edge {
+		b = v.line(b, q, from, edge)
+		from = edge
+	}
+	if from == q.given {
+		return b
+	}
+	return v.line(b, q, from, q.given)
+}
+
+func (v *ollama) line(b []byte, q *sequence, from, to int) []byte {
+	r := q.reply
+	b, at := frame(b, r)
+	b = v.head(b)
+	b = v.text(b, q, from, to)
+	b = append(b, ",\"done\":false}\n"...)
+	return seal(b, r, at)
+}
+
+// text is the fields that hold tokens from up to to.
+func (v *ollama) text(b []byte, q *sequence, from, to int) []byte {
+	split := max(from, min(to, v.e.cfg.Reasoning))
+	if v.chat {
+		b = append(b, `,"message":{"role":"assistant","content":"`...)
+	} else {
+		b = append(b, `,"response":"`...)
+	}
+	b = appendWords(b, q, split, to)
+	b = append(b, '"')
+	if split > from {
+		b = append(b, `,"thinking":"`...)
+		b = appendWords(b, q, from, split)
+		b = append(b, '"')
+	}
+	if v.chat {
+		b = append(b, '}')
+	}
+	return b
+}
+
+func (v *ollama) end(b []byte, r *reply) []byte {
+	b, at := frame(b, r)
+	b = v.head(b)
+	b = v.text(b, r.sequences[0], 0, 0)
+	b = v.timings(b, r)
+	b = append(b, '\n')
+	return seal(b, r, at)
+}
+
+func (v *ollama) whole(b []byte, r *reply) []byte {
+	b = v.head(b)
+	b = v.text(b, r.sequences[0], 0, r.output)
+	return v.timings(b, r)
+}
+
+// timings closes the last object. As Ollama's do, eval_duration starts at the
+// first token: it covers eval_count − 1 gaps.
+func (v *ollama) timings(b []byte, r *reply) []byte {
+	first := r.first
+	if first == 0 {
+		first = r.ended // the only token is in this very write
+	}
+	b = append(b, `,"done":true,"done_reason":"`...)
+	b = append(b, r.finish...)
+	b = append(b, '"')
+	field := func(name string, n int64) {
+		b = append(b, `,"`...)
+		b = append(b, name...)
+		b = append(b, `":`...)
+		b = strconv.AppendInt(b, max(0, n), 10)
+	}
+	field("total_duration", r.ended-r.read)
+	field("load_duration", r.load)
+	field("prompt_eval_count", v.e.usage(r.input))
+	field("prompt_eval_duration", first-r.read-r.load)
+	field("eval_count", v.e.usage(r.output))
+	field("eval_duration", r.ended-first)
+	return append(b, '}')
+}

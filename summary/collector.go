@@ -1,0 +1,246 @@
+package summary
+
+import (
+	"math"
+
+	"github.com/assay-bench/assay"
+)
+
+// Collector gathers the requests of one stage. It is for one goroutine.
+//
+// Times are set as they come: an edge of the steady window must be set before
+// requests that ended after it are added. A collector that is fed live, each
+// request when it ends, does so by itself; [Of] sets all of them first.
+type Collector struct {
+	plan   assay.Stage
+	judge  assay.Judge
+	levels []float64
+
+	started, steadyFrom, steadyTo, ended int64
+	down                                 int64 // ns between started and ended in which nobody measured
+	complete                             bool
+	latest                               int64 // the latest mark of any request
+
+	requests, warmups, ok, failed, good int
+	errors                              map[assay.Failure]int
+	lateSent                            int
+	stepped, disordered                 int
+	fromUsage, fromChunks               int
+	usageTokens, chunkTokens            int64 // of requests with both
+	otherLength, askedLength            int
+	gaps, marked                        int64
+	cached                              int64
+
+	ttft, ttftIntended, ttfo, itl, e2e, e2eIntended sample
+	tpot                                            sample // ns: a fast engine's is below a microsecond's worth
+	input, output                                   sample
+
+	engine *engineSample
+
+	window, whole tally
+	gauge         gauge
+}
+
+// tally is what happened in a period of time, whoever it belongs to.
+type tally struct {
+	ok, good      int
+	tokens, input float64
+	busy          float64 // ns of requests in flight, summed
+}
+
+// NewCollector gathers a stage that was planned so.
+func NewCollector(plan assay.Stage, judge assay.Judge) *Collector {
+	return &Collector{plan: plan, judge: judge, levels: levelsOf(judge), errors: map[assay.Failure]int{}}
+}
+
+// Started sets when the stage began, in Unix nanoseconds like all times here.
+func (c *Collector) Started(t int64) { c.started = t }
+
+// SteadyFrom sets when the steady window began.
+func (c *Collector) SteadyFrom(t int64) { c.steadyFrom = t }
+
+// SteadyTo sets when the steady window ended; unset, it is still open.
+func (c *Collector) SteadyTo(t int64) { c.steadyTo = t }
+
+// Ended sets when the stage had drained, and that it came to its end.
+func (c *Collector) Ended(t int64) { c.ended, c.complete = t, true }
+
+// InFlight takes a sample of the gauge of requests in flight; those outside the
+// steady window are passed over.
+func (c *Collector) InFlight(at int64, n float64) {
+	if c.inWindow(at) {
+		c.gauge.add(n)
+	}
+}
+
+func (c *Collector) windowEnd() int64 {
+	if c.steadyTo == 0 {
+		return math.MaxInt64
+	}
+	return c.steadyTo
+}
+
+func (c *Collector) inWindow(t int64) bool {
+	return c.steadyFrom != 0 && t >= c.steadyFrom && t < c.windowEnd()
+}
+
+// Add takes a request. It keeps nothing of what r points to.
+func (c *Collector) Add(r *assay.Request) {
+	c.latest = max(c.latest, r.End, r.Last)
+	good := r.OK() && c.keepsLimits(r)
+	c.addTime(r, good)
+	if r.Warmup {
+		c.warmups++
+		return
+	}
+	c.requests++
+	if c.plan.Concurrency > 0 && r.Scheduled != 0 && r.Eligible-r.Scheduled > 1e6 {
+		c.lateSent++
+	}
+	c.cached += int64(r.CachedTokens)
+	if r.ClockStep {
+		c.stepped++
+	}
+	if !r.OK() {
+		c.errors[r.Error]++
+		if r.Error.OfEngine() {
+			c.failed++
+		}
+		return
+	}
+	c.ok++
+	if good {
+		c.good++
+	}
+	c.addTokens(r)
+	// A mark taken across a step of the clock is no measurement: such requests
+	// are counted, and warned of, and stay out of the latencies.
+	if !r.ClockStep {
+		c.addLatency(r)
+	}
+}
+
+func (c *Collector) addLatency(r *assay.Request) {
+	take := func(s *sample, ns int64, ok bool) {
+		if !ok {
+			return
+		}
+		if ns < 0 {
+			c.disordered++
+			return
+		}
+		s.addNS(ns)
+	}
+	ns, ok := r.TTFT()
+	take(&c.ttft, ns, ok)
+	ns, ok = r.TTFTIntended()
+	take(&c.ttftIntended, ns, ok)
+	ns, ok = r.TTFO()
+	take(&c.ttfo, ns, ok)
+	ns, ok = r.E2E()
+	take(&c.e2e, ns, ok)
+	ns, ok = r.E2EIntended()
+	take(&c.e2eIntended, ns, ok)
+	if tpot, ok := r.TPOT(); ok && tpot >= 0 {
+		c.tpot.add(int64(math.Round(tpot)))
+	}
+	// A gap is a measurement when both its ends are: not into, and not out of, a
+	// token that shared its read with a later one.
+	uncertain := r.FirstMerged
+	for _, v := range r.Gaps {
+		us, marked := assay.Gap(v)
+		if marked || uncertain {
+			c.marked++
+		} else {
+			c.itl.add(int64(us))
+		}
+		uncertain = marked
+	}
+	c.gaps += int64(len(r.Gaps))
+	if r.Engine != nil {
+		if c.engine == nil {
+			c.engine = &engineSample{}
+		}
+		c.engine.add(r)
+	}
+}
+
+func (c *Collector) addTokens(r *assay.Request) {
+	if r.InputTokens > 0 {
+		c.input.add(int64(r.InputTokens))
+	}
+	c.output.add(int64(r.OutputTokens))
+	chunks := chunksOf(r)
+	switch r.TokensFrom {
+	case "usage":
+		c.fromUsage++
+		if len(r.ChunkTokens) > 0 {
+			chunks = 0
+			for _, n := range r.ChunkTokens {
+				chunks += int64(n)
+			}
+		}
+		if chunks > 0 {
+			c.usageTokens += int64(r.OutputTokens)
+			c.chunkTokens += chunks
+		}
+	case "chunks":
+		c.fromChunks++
+	}
+	if r.AskedOutput > 0 {
+		c.askedLength++
+		if r.AskedOutput != r.OutputTokens {
+			c.otherLength++
+		}
+	}
+}
+
+func (c *Collector) keepsLimits(r *assay.Request) bool {
+	for _, l := range c.judge.Goodput {
+		var ns float64
+		var ok bool
+		var whole int64
+		switch l.Metric {
+		case "ttft":
+			whole, ok = r.TTFT()
+			ns = float64(whole)
+		case "tpot":
+			// An answer of one token has no time per further token, and so
+			// breaks no limit on it.
+			if ns, ok = r.TPOT(); !ok && r.OutputTokens == 1 {
+				continue
+			}
+		case "e2el":
+			whole, ok = r.E2E()
+			ns = float64(whole)
+		}
+		if !ok || ns > l.MaxMS*1e6 {
+			return false
+		}
+	}
+	return true
+}
+
+// engineSample is the engine's own account of a stage.
+type engineSample struct {
+	tpot, prompt, load sample // tpot in ns
+	ours, theirs       float64
+}
+
+func (e *engineSample) add(r *assay.Request) {
+	t := r.Engine
+	if t.Prompt > 0 {
+		e.prompt.addNS(t.Prompt)
+	}
+	if t.Load > 0 {
+		e.load.addNS(t.Load)
+	}
+	if t.Eval > 0 && t.EvalIntervals > 0 {
+		per := float64(t.Eval) / float64(t.EvalIntervals)
+		e.tpot.add(int64(math.Round(per)))
+		if _, ok := r.TPOT(); ok {
+			e.ours += float64(r.Last - r.First)
+			e.theirs += per * float64(r.OutputTokens-1)
+		}
+	}
+}

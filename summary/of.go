@@ -1,0 +1,178 @@
+package summary
+
+import (
+	"fmt"
+
+	"github.com/assay-bench/assay"
+)
+
+// eventWarningsMost bounds the warnings taken from events; the rest are
+// counted.
+const eventWarningsMost = 100
+
+// Of summarises a run in one pass over each of its files.
+func Of(run Source) (assay.Summary, error) {
+	m := run.Manifest()
+	o := &reduction{
+		manifest: m,
+		byName:   map[string]*stage{},
+		client:   client{clock: m.Clock, cores: m.Node.Cores},
+		first:    m.Created,
+		last:     m.Created,
+	}
+	// Events first: they say when each steady window was.
+	for e, err := range run.Events() {
+		if err != nil {
+			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
+		}
+		o.event(e)
+	}
+	for r, err := range run.Readings() {
+		if err != nil {
+			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
+		}
+		o.reading(r)
+	}
+	for r, err := range run.Requests() {
+		if err != nil {
+			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
+		}
+		o.request(r)
+	}
+	return o.summary(run), nil
+}
+
+type reduction struct {
+	manifest    assay.Manifest
+	stages      []*stage
+	byName      map[string]*stage
+	client      client
+	first, last int64
+	warnings    []assay.Warning
+	more        int // warnings of events beyond the bound
+}
+
+type stage struct {
+	*Collector
+	interrupted bool
+}
+
+func (o *reduction) stage(name string, plan assay.Stage) *stage {
+	if s := o.byName[name]; s != nil {
+		return s
+	}
+	plan.Name = name
+	s := &stage{Collector: NewCollector(plan, o.manifest.Judge)}
+	o.byName[name] = s
+	o.stages = append(o.stages, s)
+	return s
+}
+
+func (o *reduction) event(e *assay.Event) {
+	o.last = max(o.last, e.At)
+	o.client.event(e)
+	s := o.byName[e.Stage]
+	if e.Kind == assay.EventStageStarted {
+		plan := assay.Stage{}
+		if e.Plan != nil {
+			plan = *e.Plan
+		}
+		if s == nil {
+			s = o.stage(e.Stage, plan)
+			s.Started(e.At)
+		} else {
+			// Taken up again by a resumed run: the requests of both parts are
+			// judged, and the steady window is that of the later part, as a
+			// window with a hole has no throughput.
+			s.steadyFrom, s.steadyTo, s.ended, s.complete, s.interrupted = 0, 0, 0, false, false
+		}
+		return
+	}
+	if s != nil {
+		switch e.Kind {
+		case assay.EventStageSteady:
+			s.SteadyFrom(e.At)
+		case assay.EventStageLoadEnd:
+			s.SteadyTo(e.At)
+		case assay.EventStageEnded:
+			s.Ended(e.At)
+		case assay.EventInterrupted:
+			s.interrupted = true
+		}
+	}
+	switch e.Kind {
+	case assay.EventWarning, assay.EventEngineDown, assay.EventInterrupted, assay.EventLimit:
+		o.warn(string(e.Kind), e)
+	case assay.EventClockStep:
+		o.warn("clock_step", e)
+	case assay.EventResumed:
+		// Nobody measured in the meantime, which belongs to no stage's time.
+		for _, s := range o.stages {
+			if s.ended == 0 {
+				s.down += int64(max(0, e.Data["down_seconds"]) * 1e9)
+			}
+		}
+		o.warn("resumed", e)
+	}
+}
+
+func (o *reduction) warn(kind string, e *assay.Event) {
+	if len(o.warnings) >= eventWarningsMost {
+		o.more++
+		return
+	}
+	text := e.Text
+	if kind == "clock_step" && text == "" {
+		text = fmt.Sprintf("the wall clock was stepped by %g s", e.Data["seconds"])
+	}
+	o.warnings = append(o.warnings, assay.Warning{Kind: kind, Stage: e.Stage, Text: text})
+}
+
+func (o *reduction) reading(r *assay.Reading) {
+	o.client.reading(r)
+	if r.Name == readingInFlight && r.Value != nil {
+		for _, s := range o.stages {
+			s.InFlight(r.At, *r.Value)
+		}
+	}
+}
+
+func (o *reduction) request(r *assay.Request) {
+	o.last = max(o.last, r.End, r.Last)
+	o.client.request(r)
+	// A stage whose event was lost still has its requests.
+	o.stage(r.Stage, assay.Stage{}).Add(r)
+}
+
+func (o *reduction) summary(run Source) assay.Summary {
+	out := assay.Summary{
+		Format: assay.SummaryFormat, RunID: o.manifest.ID, Status: assay.StatusPartial,
+		Engine: o.manifest.Engine, Started: o.first, Ended: o.last,
+		Stages: []assay.StageSummary{}, Warnings: []assay.Warning{},
+	}
+	if e, ok := run.(Ending); ok {
+		torn := e.Torn()
+		c, err := e.Checkpoint()
+		if err == nil && c.Status == assay.StatusComplete && len(torn) == 0 {
+			out.Status = assay.StatusComplete
+		}
+		for _, t := range torn {
+			out.Warnings = append(out.Warnings, assay.Warning{Kind: "torn_line", Text: t})
+		}
+	}
+	out.Client = o.client.certify(levelsOf(o.manifest.Judge))
+	out.Warnings = append(out.Warnings, o.warnings...)
+	if o.more > 0 {
+		out.Warnings = append(out.Warnings, assay.Warning{Kind: "more_events", Text: fmt.Sprintf("%d more events are in events.jsonl", o.more)})
+	}
+	for _, s := range o.stages {
+		s.complete = s.complete && !s.interrupted
+		sum := s.Summary()
+		out.Stages = append(out.Stages, sum)
+		out.Warnings = append(out.Warnings, s.Collector.warnings(&sum)...)
+	}
+	out.Scaling = scalingOf(out.Stages)
+	out.FindMax = findMaxOf(o.manifest.Judge.Search, out.Stages)
+	out.Runs = variationsOf(out.Stages)
+	return out
+}

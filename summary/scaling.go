@@ -1,0 +1,127 @@
+package summary
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/stat"
+)
+
+// cliffShare is what goodput must have fallen to, of its maximum.
+const cliffShare = 0.9
+
+// scalingOf is what closed stages of different loads show together; nil with
+// fewer than two loads. Stages that were broken off are left out, and stages of
+// one load are averaged.
+func scalingOf(stages []assay.StageSummary) *assay.Scaling {
+	type load struct {
+		assay.ScalePoint
+		rate float64
+		n    float64
+	}
+	by := map[int]*load{}
+	var order []int
+	for i := range stages {
+		s := &stages[i]
+		if s.Plan.Kind != assay.LoadClosed || s.Plan.Concurrency < 1 || !s.Complete || s.RequestsPerSecond <= 0 {
+			continue
+		}
+		l := by[s.Plan.Concurrency]
+		if l == nil {
+			l = &load{ScalePoint: assay.ScalePoint{Stage: s.Name, Load: float64(s.Plan.Concurrency)}}
+			by[s.Plan.Concurrency] = l
+			order = append(order, s.Plan.Concurrency)
+		}
+		l.n++
+		mean := func(dst *float64, v float64) { *dst += (v - *dst) / l.n }
+		mean(&l.Goodput, s.GoodputPerSecond)
+		mean(&l.rate, s.RequestsPerSecond)
+		mean(&l.TokenRate, s.OutputTokensPerSecond)
+		mean(&l.LatencyMS, s.E2E.Mean)
+		mean(&l.PerUser, s.TokensPerUser)
+	}
+	if len(order) < 2 {
+		return nil
+	}
+	slices.Sort(order)
+	out := &assay.Scaling{}
+	var rates []float64
+	for _, n := range order {
+		l := by[n]
+		if one := by[1]; one != nil {
+			l.Degradation = l.rate / (l.Load * one.rate)
+		}
+		out.Points = append(out.Points, l.ScalePoint)
+		rates = append(rates, l.rate)
+	}
+	out.Knee = knee(out.Points, rates)
+	out.Peak, out.Cliff = peakAndCliff(out.Points)
+	loads := make([]float64, len(out.Points))
+	for i, p := range out.Points {
+		loads[i] = p.Load
+	}
+	if u, ok := stat.FitUSL(loads, rates); ok {
+		out.USL = &assay.USL{Gamma: u.Gamma, Sigma: u.Sigma, Kappa: u.Kappa}
+		if !math.IsNaN(u.R2) {
+			out.USL.R2 = u.R2
+		}
+		if n, ok := u.Peak(); ok {
+			out.USL.PeakN = &n
+		}
+	}
+	return out
+}
+
+// knee is X_max × R_min: throughput's ceiling times the latency of one stream.
+func knee(points []assay.ScalePoint, rates []float64) assay.Quantity {
+	least := 0
+	for i, p := range points {
+		if p.LatencyMS > 0 && p.LatencyMS < points[least].LatencyMS {
+			least = i
+		}
+	}
+	q := assay.Quantity{N: len(points), Lo: math.NaN(), Hi: math.NaN()}
+	if points[0].Load == 1 {
+		least = 0
+	} else {
+		q.Why = fmt.Sprintf("one stream was not measured; the latency is that of %g streams", points[least].Load)
+	}
+	if points[least].LatencyMS <= 0 {
+		return assay.UnknownQuantity("no latency was measured")
+	}
+	most := slices.Max(rates)
+	q.Est = most * points[least].LatencyMS / 1e3
+	if k := len(rates) - 1; rates[k] == most && slices.Max(rates[:k]) < 0.95*most && q.Why == "" {
+		q.Why = "throughput was still rising at the highest load: its ceiling, and so the knee, may lie higher"
+	}
+	return q
+}
+
+// peakAndCliff finds the load with the highest goodput, between its neighbours,
+// and the load beyond it where goodput has fallen to cliffShare, on a straight
+// line between the two stages on either side.
+func peakAndCliff(points []assay.ScalePoint) (peak, cliff assay.Quantity) {
+	top := 0
+	for i, p := range points {
+		if p.Goodput > points[top].Goodput {
+			top = i
+		}
+	}
+	if points[top].Goodput <= 0 {
+		why := "no request kept the limits at any load"
+		return assay.UnknownQuantity(why), assay.UnknownQuantity(why)
+	}
+	peak = assay.Quantity{N: len(points), Est: points[top].Load, Lo: points[max(0, top-1)].Load, Hi: points[min(len(points)-1, top+1)].Load}
+	limit := cliffShare * points[top].Goodput
+	for i := top + 1; i < len(points); i++ {
+		if points[i].Goodput > limit {
+			continue
+		}
+		a, b := points[i-1], points[i]
+		at := a.Load + (b.Load-a.Load)*(a.Goodput-limit)/(a.Goodput-b.Goodput)
+		return peak, assay.Quantity{N: len(points), Est: at, Lo: a.Load, Hi: b.Load}
+	}
+	return peak, assay.UnknownQuantity(fmt.Sprintf("goodput did not fall 10 %% below its maximum up to %g streams", points[len(points)-1].Load))
+}

@@ -1,0 +1,149 @@
+package summary
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/assay-bench/assay"
+)
+
+// Summary is the stage so far, in numbers.
+//
+// A stage without a steady window, because it was broken off before one began,
+// has the whole of its time as the window. Without an end, the latest mark of a
+// request is the end.
+func (c *Collector) Summary() assay.StageSummary {
+	const ms, perMicro, perNano = 1.0, 1e-3, 1e-6
+	s := assay.StageSummary{
+		Name: c.plan.Name, Plan: c.plan, Complete: c.complete,
+		Started: c.started, SteadyFrom: c.steadyFrom, SteadyTo: c.steadyTo, Ended: c.ended,
+		Requests: c.requests, Warmups: c.warmups, OK: c.ok, Failed: c.failed,
+		Errors: maps.Clone(c.errors), LateSent: c.lateSent,
+		NeverSent: c.errors[assay.FailNeverSent], Censored: c.errors[assay.FailCensored],
+		CachedTokens: c.cached, TokensFrom: c.tokensFrom(),
+	}
+	if n := c.ok + c.failed; n > 0 {
+		s.ErrorRate = float64(c.failed) / float64(n)
+		s.GoodShare = float64(c.good) / float64(n)
+	}
+	s.TTFT = c.ttft.dist(c.levels, perMicro)
+	s.TTFTIntended = c.ttftIntended.dist(c.levels, perMicro)
+	s.TTFO = c.ttfo.dist(c.levels, perMicro)
+	s.TPOT = c.tpot.dist(c.levels, perNano)
+	s.ITL = c.itl.dist(c.levels, perMicro)
+	s.E2E = c.e2e.dist(c.levels, perMicro)
+	s.E2EIntended = c.e2eIntended.dist(c.levels, perMicro)
+	s.InputTokens = c.input.dist(c.levels, ms)
+	s.OutputTokens = c.output.dist(c.levels, ms)
+	if c.gaps > 0 {
+		s.MarkedGapShare = float64(c.marked) / float64(c.gaps)
+	}
+	c.rates(&s)
+	if e := c.engine; e != nil {
+		s.Engine = &assay.EngineStage{
+			TPOT: e.tpot.dist(c.levels, perNano), Prompt: e.prompt.dist(c.levels, perMicro), Load: e.load.dist(c.levels, perMicro),
+		}
+		if e.theirs > 0 {
+			ratio := e.ours / e.theirs
+			s.Engine.OursOverTheirs = &ratio
+		}
+	}
+	s.Objectives, s.Kept = hold(&s, c.judge.Objectives)
+	return s
+}
+
+func (c *Collector) rates(s *assay.StageSummary) {
+	if s.Ended == 0 {
+		s.Ended = max(c.latest, c.started)
+	}
+	window := c.window
+	switch {
+	case s.SteadyFrom == 0:
+		s.SteadyFrom, s.SteadyTo, window = s.Started, s.Ended, c.whole
+	case s.SteadyTo == 0:
+		s.SteadyTo = max(s.Ended, s.SteadyFrom)
+	}
+	seconds := float64(s.SteadyTo-s.SteadyFrom) / 1e9
+	if c.steadyFrom == 0 {
+		seconds -= float64(c.down) / 1e9
+	}
+	s.Little = c.little(window, seconds)
+	if seconds > 0 {
+		s.RequestsPerSecond = float64(window.ok) / seconds
+		s.OutputTokensPerSecond = window.tokens / seconds
+		s.TotalTokensPerSecond = (window.tokens + window.input) / seconds
+		s.GoodputPerSecond = float64(window.good) / seconds
+		// A closed loop has as many users as streams, an open one as many as
+		// there were requests in flight.
+		users := window.busy / 1e9 / seconds
+		if c.plan.Kind == assay.LoadClosed && c.plan.Concurrency > 0 {
+			users = float64(c.plan.Concurrency)
+		}
+		if users > 0 {
+			s.TokensPerUser = s.OutputTokensPerSecond / users
+		}
+	}
+	if whole := float64(s.Ended-s.Started-c.down) / 1e9; whole > 0 && s.Started != 0 {
+		s.WholeRequestsPerSecond = float64(c.whole.ok) / whole
+		s.WholeOutputTokensPerSecond = c.whole.tokens / whole
+	}
+}
+
+func (c *Collector) tokensFrom() string {
+	switch {
+	case c.fromUsage > 0 && c.fromChunks > 0:
+		return "mixed"
+	case c.fromUsage > 0:
+		return "usage"
+	case c.fromChunks > 0:
+		return "chunks"
+	}
+	return ""
+}
+
+// Warnings are the doubts about the stage so far.
+func (c *Collector) Warnings() []assay.Warning {
+	s := c.Summary()
+	return c.warnings(&s)
+}
+
+func (c *Collector) warnings(s *assay.StageSummary) []assay.Warning {
+	var out []assay.Warning
+	warn := func(kind, format string, args ...any) {
+		out = append(out, assay.Warning{Kind: kind, Stage: c.plan.Name, Text: fmt.Sprintf(format, args...)})
+	}
+	if c.chunkTokens > 0 {
+		if off := float64(c.usageTokens)/float64(c.chunkTokens) - 1; off > 0.02 || off < -0.02 {
+			warn("token_count_disagrees", "the engine's usage says %d output tokens and its chunks held %d (%+.1f %%): per-token figures follow usage, gaps follow chunks",
+				c.usageTokens, c.chunkTokens, off*100)
+		}
+	}
+	if s.TokensFrom == "mixed" {
+		warn("tokens_mixed", "output tokens of %d requests were counted by the engine, and of %d by chunks", c.fromUsage, c.fromChunks)
+	}
+	if c.littleIsOff(s.Little) {
+		warn("little", "Little's law is off by %.1f %%: %.2f requests in flight by the gauge, %.2f by the requests' own marks", *s.Little.Off*100, *s.Little.Gauge, *s.Little.Product)
+	}
+	if s.MarkedGapShare > 0.01 {
+		warn("marked_gaps", "%.1f %% of the gaps between tokens are known as bounds only, because the client read several tokens at once; they are left out of itl", s.MarkedGapShare*100)
+	}
+	if c.stepped > 0 {
+		warn("clock_step", "%d requests were under way when the wall clock was stepped; they are left out of the latencies", c.stepped)
+	}
+	if c.disordered > 0 {
+		warn("time_order", "%d marks came before what they are measured from; they are left out", c.disordered)
+	}
+	if c.lateSent > 0 {
+		warn("held_by_cap", "%d of %d requests were sent more than a millisecond after their time, because %d were already in flight: ttft leaves this waiting out, ttft_intended has it", c.lateSent, c.requests, c.plan.Concurrency)
+	}
+	if s.NeverSent > 0 {
+		warn("never_sent", "%d of %d scheduled requests were never sent: the load that was asked for was not reached", s.NeverSent, c.requests)
+	}
+	if s.Censored > 0 {
+		warn("censored", "%d of %d requests were still under way when the stage's grace ended; their latencies, longer than the others', are missing", s.Censored, c.requests)
+	}
+	if c.askedLength > 0 && float64(c.otherLength) > 0.01*float64(c.askedLength) {
+		warn("output_length", "%d of %d answers do not have the number of tokens that was asked for", c.otherLength, c.askedLength)
+	}
+	return out
+}
