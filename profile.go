@@ -23,6 +23,7 @@ type Scenario struct {
 	Levels            []int    `json:"levels,omitempty" yaml:"levels"` // parallel: 1, 2, 4 … MaxConcurrency when empty
 	TargetUtilization float64  `json:"target_utilization,omitempty" yaml:"target_utilization"`
 	BatchSizes        []int    `json:"batch_sizes,omitempty" yaml:"batch_sizes"`
+	Grace             Duration `json:"grace,omitempty" yaml:"grace"` // how long each stage may drain
 }
 
 // Duration is a time.Duration that is written as text, "300s", in JSON and YAML.

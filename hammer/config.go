@@ -92,7 +92,6 @@ type Load struct {
 	// Utilization is the share of measured capacity that sustain holds.
 	Utilization float64 `json:"utilization,omitempty"`
 	Trace       string  `json:"trace,omitempty"` // replay: a file
-	TraceFormat string  `json:"trace_format,omitempty"`
 
 	// Requests and Duration are those of each stage; one may be zero. In
 	// searches Duration is that of each step.
@@ -184,7 +183,7 @@ func BuiltinProfiles() []assay.Profile {
 func BuiltinScenarios() []assay.Scenario {
 	s := func(n int) assay.Duration { return assay.Duration(time.Duration(n) * time.Second) }
 	return []assay.Scenario{
-		{Name: "quick", Duration: s(54), RampUp: s(3), Pattern: "parallel", MaxConcurrency: 16, Levels: []int{1, 4, 16}},
+		{Name: "quick", Duration: s(45), RampUp: s(3), Pattern: "parallel", MaxConcurrency: 16, Levels: []int{1, 4, 16}, Grace: s(5)},
 		{Name: "baseline_capacity", Duration: s(300), RampUp: s(30), Pattern: "parallel", MaxConcurrency: 64},
 		{Name: "sustained_load", Duration: s(1800), Pattern: "sustained", TargetUtilization: 0.8},
 		{Name: "batch_optimization", Duration: s(600), Pattern: "batch", BatchSizes: []int{1, 4, 8, 16, 32}},
@@ -201,6 +200,9 @@ func (c *Config) SetProfile(p assay.Profile) {
 // shared out evenly among its levels.
 func (c *Config) Apply(s assay.Scenario) error {
 	l := Load{Grace: c.Load.Grace, Warmups: c.Load.Warmups}
+	if s.Grace > 0 {
+		l.Grace = s.Grace
+	}
 	share := func(d assay.Duration, n int) assay.Duration { return d / assay.Duration(n) }
 	switch s.Pattern {
 	case "parallel":

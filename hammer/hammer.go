@@ -48,10 +48,6 @@ type Options struct {
 // counts as down.
 const patience = 5 * time.Second
 
-// refusedPause is how long a refused request keeps its slot: a closed loop
-// against a dead engine must not spin.
-const refusedPause = 100 * time.Millisecond
-
 // run is a measurement under way.
 type run struct {
 	cfg     Config

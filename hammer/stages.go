@@ -38,7 +38,7 @@ func (r *run) stages(ctx context.Context, dir string, before *journal.Resumed) e
 			done = append(done, outcome(stage, s))
 			continue
 		}
-		s, err := r.one(ctx, stage, left(stage, before, r.clock.Now()))
+		s, err := r.one(ctx, stage, r.bounded(left(stage, before)))
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func completed(dir string) (map[string]assay.StageSummary, error) {
 }
 
 // left is what a stage that was broken off still has to do.
-func left(stage assay.Stage, before *journal.Resumed, _ int64) assay.Stage {
+func left(stage assay.Stage, before *journal.Resumed) assay.Stage {
 	if before == nil {
 		return stage
 	}
@@ -81,6 +81,19 @@ func left(stage assay.Stage, before *journal.Resumed, _ int64) assay.Stage {
 			ran := before.Checkpoint.At - p.Started
 			stage.DurationNS = max(int64(time.Second), stage.DurationNS-max(0, ran))
 		}
+	}
+	return stage
+}
+
+// bounded ends a stage with its dataset, unless that may be repeated.
+func (r *run) bounded(stage assay.Stage) assay.Stage {
+	set, ok := r.source.(listed)
+	if !ok || r.cfg.Data.Oversample {
+		return stage
+	}
+	if n := len(set.all); stage.Requests == 0 || stage.Requests > n {
+		r.event(assay.EventWarning, stage.Name, fmt.Sprintf("the dataset has %d prompts, and is not repeated", n), nil)
+		stage.Requests = n
 	}
 	return stage
 }
@@ -158,12 +171,6 @@ func (r *run) do(ctx context.Context, req *assay.Request) {
 	job := r.job(req)
 	r.client.Do(ctx, job, req)
 	req.ClockStep = r.clock.Steps() != steps
-	if req.Error == assay.FailRefused {
-		select {
-		case <-ctx.Done():
-		case <-time.After(refusedPause):
-		}
-	}
 }
 
 // job makes what is sent for a request.

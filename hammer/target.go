@@ -111,6 +111,9 @@ func (c *Config) client(cl *clock.Clock) inference.Config {
 func (c *Config) extra() (json.RawMessage, error) {
 	s := c.Sampling
 	s.IgnoreEOS = false // the client's own, where the dialect has it
+	if inference.Backend(c.Backend) != inference.OpenAI {
+		s.Logprobs = nil // a number of them is asked of completions only
+	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, err

@@ -112,7 +112,9 @@ func (r *run) left(now int64) int64 {
 	var stage int64
 	switch {
 	case r.stage.DurationNS > 0:
-		stage = r.stage.DurationNS - elapsed
+		if stage = r.stage.DurationNS - elapsed; stage < 0 {
+			return 0 // it drains
+		}
 	case r.stage.Requests > 0 && r.gen != nil:
 		p := r.gen.Progress()
 		if p.Done == 0 {

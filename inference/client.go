@@ -92,6 +92,18 @@ type Client struct {
 
 // New makes a client. It connects to nothing yet. Close it after use.
 func New(cfg Config) (*Client, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.wg.Go(func() { c.watchdog(ctx) })
+	return c, nil
+}
+
+// newClient makes a client that nobody watches yet.
+func newClient(cfg Config) (*Client, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("engine's address: %w", err)
@@ -132,9 +144,6 @@ func New(cfg Config) (*Client, error) {
 	if c.stamps = c.probe != nil; c.stamps && !cfg.UserClock {
 		c.source = assay.ClockKernel
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	c.wg.Go(func() { c.watchdog(ctx) })
 	return c, nil
 }
 

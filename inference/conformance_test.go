@@ -3,7 +3,6 @@ package inference
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,9 +62,10 @@ func (f fault) check(t *testing.T, d dialect, tr transport) {
 }
 
 func marks(t *testing.T, d dialect, tr transport) {
-	var read, wrote [3]int64
+	var read atomic.Int64
+	var wrote [2]atomic.Int64
 	c := client(t, serve(t, d, tr, func(w *wire) {
-		read[0] = time.Now().UnixNano()
+		read.Store(time.Now().UnixNano())
 		if w.req.Header.Get("X-Request-Id") != "req-1" {
 			w.head("400 no id")
 			return
@@ -73,7 +73,7 @@ func marks(t *testing.T, d dialect, tr transport) {
 		w.stream()
 		for i := range 2 {
 			time.Sleep(30 * time.Millisecond)
-			wrote[i] = time.Now().UnixNano()
+			wrote[i].Store(time.Now().UnixNano())
 			w.token(" hé\n")
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -90,9 +90,9 @@ func marks(t *testing.T, d dialect, tr transport) {
 			t.Errorf("%s is %v after it was written", name, d)
 		}
 	}
-	within("first", r.First, wrote[0])
-	within("last", r.Last, wrote[1])
-	if r.Connect == 0 || r.Sent < r.Connect || r.Sent > read[0]+1e6 || r.End < r.Last {
+	within("first", r.First, wrote[0].Load())
+	within("last", r.Last, wrote[1].Load())
+	if r.Connect == 0 || r.Sent < r.Connect || r.Sent > read.Load()+1e6 || r.End < r.Last {
 		t.Errorf("marks out of order: %+v", r)
 	}
 	if len(r.Gaps) != 1 || r.Gaps[0] < 25_000 || r.Reads != 2 || r.MergedReads != 0 {
@@ -239,7 +239,6 @@ func reuse(t *testing.T, d dialect, tr transport) {
 
 func timeouts(t *testing.T, d dialect, tr transport) {
 	const short = 60 * time.Millisecond
-	hang := func(w *wire) { io.Copy(io.Discard, w.Conn) }
 	for _, tt := range []struct {
 		name   string
 		limits Timeouts
@@ -247,30 +246,32 @@ func timeouts(t *testing.T, d dialect, tr transport) {
 		detail string
 		tokens int
 	}{
-		{"first, no reply", Timeouts{FirstToken: short}, hang, "first token: none within 60ms", 0},
+		{"first, no reply", Timeouts{FirstToken: short}, (*wire).hang, "first token: none within 60ms", 0},
 		{"first, role only", Timeouts{FirstToken: short}, func(w *wire) {
 			w.stream()
 			for range 20 {
 				w.event(`{"choices":[{"delta":{"role":"assistant"}}]}`)
 				time.Sleep(10 * time.Millisecond)
 			}
-			hang(w)
+			w.hang()
 		}, "first token: none", 0},
-		{"gap", Timeouts{Gap: short}, func(w *wire) { w.stream(); w.token("a"); hang(w) }, "gap: nothing for 60ms after 1 token", 1},
+		{"gap", Timeouts{Gap: short}, func(w *wire) { w.stream(); w.token("a"); w.hang() }, "gap: nothing for 60ms after 1 token", 1},
 		{"gap, a byte at a time", Timeouts{Gap: short}, func(w *wire) {
 			w.stream()
 			w.token("a")
-			for range 100 {
-				w.chunk(":")
+			for range 20 {
+				w.chunk(" ")
 				time.Sleep(10 * time.Millisecond)
 			}
+			w.hang()
 		}, "gap: nothing for 60ms", 1},
 		{"total", Timeouts{Total: 120 * time.Millisecond}, func(w *wire) {
 			w.stream()
-			for range 30 {
+			for range 20 {
 				w.token("a")
 				time.Sleep(10 * time.Millisecond)
 			}
+			w.hang()
 		}, "total: not done within 120ms", -1},
 		{"total, never pausing", Timeouts{Total: 120 * time.Millisecond}, func(w *wire) {
 			w.stream()
@@ -309,7 +310,7 @@ func cancel(t *testing.T, d dialect, tr transport) {
 		w.stream()
 		w.token("a")
 		close(first)
-		io.Copy(io.Discard, w.Conn)
+		w.hang()
 	}), d, tr, nil)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {

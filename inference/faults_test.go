@@ -9,7 +9,7 @@ import (
 )
 
 // patience is the limit for the first token and for gaps while faults play.
-const patience = 1200 * time.Millisecond
+const patience = 700 * time.Millisecond
 
 type fault struct {
 	name   string
@@ -38,7 +38,7 @@ func faults() []fault {
 		{"500 that hangs", assay.FailHTTP5xx, "half", 0, patience, func(w *wire) {
 			w.head("500 Oops", "Content-Length: 100")
 			w.raw("half")
-			time.Sleep(2 * patience)
+			w.hang()
 		}},
 		{"500 without end", assay.FailHTTP5xx, "xxxx", 0, 0, func(w *wire) {
 			w.head("500 Oops", "Content-Length: 99999999999")
@@ -149,7 +149,7 @@ func faults() []fault {
 			for _, e := range w.d.finish {
 				w.event(e)
 			}
-			time.Sleep(2 * patience)
+			w.hang()
 		}},
 		{"reset after the end", "", "", 2, 0, func(w *wire) {
 			w.stream()

@@ -47,7 +47,7 @@ func (w *wire) stream() {
 
 func (w *wire) chunk(s string) { fmt.Fprintf(w.Conn, "%x\r\n%s\r\n", len(s), s) }
 
-// token sends one event in one write.
+// event sends one event in one write.
 func (w *wire) event(data string) { w.chunk(w.d.wrap(data)) }
 
 func (w *wire) token(s string) { w.event(w.d.token(s)) }
@@ -59,6 +59,9 @@ func (w *wire) finish() {
 	w.raw("0\r\n\r\n")
 	w.keep = true
 }
+
+// hang waits for the client to give up.
+func (w *wire) hang() { io.Copy(io.Discard, w.Conn) }
 
 // reset breaks the connection with a RST.
 func (w *wire) reset() {

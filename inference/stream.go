@@ -408,8 +408,8 @@ func (s *stream) token(e *event) bool {
 // perToken notes how many tokens the chunk held, if the engine says so with
 // every one. What it counted in chunks without text goes to the next that has.
 func (s *stream) perToken(e *event) {
-	if !e.usage || e.completion < s.counted {
-		s.unsure = true
+	if !e.usage || e.completion <= s.counted {
+		s.unsure = true // Ollama sends counts of zero until the last
 		return
 	}
 	n := int32(min(e.completion-s.counted, math.MaxInt32))

@@ -50,7 +50,7 @@ func readAll(run *journal.Run) (n [3]int, err error) {
 // checkpoint's offsets.
 func TestCutAtEveryByte(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	makeExample(t, whole, 1)
+	makeExample(t, whole, second/3)
 	for _, name := range []string{journal.RequestsFile, journal.TelemetryFile, journal.EventsFile, journal.CheckpointFile, journal.SummaryFile} {
 		b, err := os.ReadFile(filepath.Join(whole, name))
 		if err != nil {
@@ -70,9 +70,11 @@ func TestCutAtEveryByte(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s cut at %d: %v", name, at, err)
 			}
-			n, err := readAll(run)
-			if err != nil {
-				t.Fatalf("%s cut at %d: %v", name, at, err)
+			var n [3]int
+			if name != journal.SummaryFile { // derived: the others do not know it
+				if n, err = readAll(run); err != nil {
+					t.Fatalf("%s cut at %d: %v", name, at, err)
+				}
 			}
 			if got := run.Status(); got != assay.StatusPartial {
 				t.Fatalf("%s cut at %d: status %s", name, at, got)

@@ -63,25 +63,24 @@ func (c *cursor) need(want byte) {
 	}
 }
 
-// int reads a whole number of at most 18 digits.
+// int reads a whole number that fits; the smallest of all does not, and is left
+// to encoding/json.
 func (c *cursor) int() int64 {
 	minus := c.eat('-')
-	start, v := c.i, int64(0)
+	start, v := c.i, uint64(0)
 	for c.i < len(c.b) {
 		digit := c.b[c.i] - '0'
 		if digit > 9 {
 			break
 		}
-		v = v*10 + int64(digit)
+		v = v*10 + uint64(digit)
 		c.i++
-		if c.i-start > 18 {
-			c.bad = true
-			return 0
-		}
 	}
 	digits := c.i - start
-	if digits == 0 || digits > 1 && c.b[start] == '0' {
+	// Nineteen digits never overflow an uint64.
+	if digits == 0 || digits > 19 || v > math.MaxInt64 || digits > 1 && c.b[start] == '0' {
 		c.bad = true
+		return 0
 	}
 	if c.i < len(c.b) {
 		if k := c.b[c.i]; k == '.' || k == 'e' || k == 'E' {
@@ -89,9 +88,9 @@ func (c *cursor) int() int64 {
 		}
 	}
 	if minus {
-		return -v
+		return -int64(v)
 	}
-	return v
+	return int64(v)
 }
 
 func (c *cursor) count() int { return int(c.int()) }

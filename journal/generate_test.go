@@ -35,13 +35,13 @@ func exampleManifest() assay.Manifest {
 
 // writeExample records a made-up run: a sweep of three closed stages and an open
 // one with every oddity of the format, from one seed and no clock. Each stage
-// lasts so many seconds.
-func writeExample(w *journal.Writer, seconds int64) error {
+// lasts so many nanoseconds.
+func writeExample(w *journal.Writer, length int64) error {
 	g := &generator{w: w, rng: rand.New(rand.NewPCG(42, 1)), now: exampleTime}
 	for _, n := range []int{1, 2, 8} {
-		g.stage(assay.Stage{Name: fmt.Sprintf("c%d", n), Kind: assay.LoadClosed, Concurrency: n, DurationNS: seconds * second, GraceNS: 5 * second})
+		g.stage(assay.Stage{Name: fmt.Sprintf("c%d", n), Kind: assay.LoadClosed, Concurrency: n, DurationNS: length, GraceNS: 5 * second})
 	}
-	g.stage(assay.Stage{Name: "open", Kind: assay.LoadOpen, Rate: 15, Burstiness: 1, Concurrency: 4, DurationNS: seconds * second, GraceNS: 5 * second})
+	g.stage(assay.Stage{Name: "open", Kind: assay.LoadOpen, Rate: 15, Burstiness: 1, Concurrency: 4, DurationNS: length, GraceNS: 5 * second})
 	g.keep(w.Event(assay.Event{At: g.now, Kind: assay.EventClockStep, Data: map[string]float64{"seconds": -0.25}}))
 	g.keep(w.Checkpoint(assay.Checkpoint{At: g.now, Status: assay.StatusComplete, StageN: 4, StageOf: 4,
 		ElapsedNS: g.now - exampleTime, Sent: g.sent, Done: g.sent, Errors: g.errors}))
@@ -67,7 +67,7 @@ func (g *generator) keep(err error) {
 func (g *generator) stage(plan assay.Stage) {
 	start, stop := g.now, g.now+plan.DurationNS
 	g.keep(g.w.Event(assay.Event{At: start, Kind: assay.EventStageStarted, Stage: plan.Name, Plan: &plan}))
-	g.keep(g.w.Event(assay.Event{At: start + second/2, Kind: assay.EventStageSteady, Stage: plan.Name}))
+	g.keep(g.w.Event(assay.Event{At: start + plan.DurationNS/10, Kind: assay.EventStageSteady, Stage: plan.Name}))
 	var all []*assay.Request
 	if plan.Kind == assay.LoadClosed {
 		free := make([]int64, plan.Concurrency)

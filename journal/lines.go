@@ -25,7 +25,7 @@ func lines(path, name string, size int64) iter.Seq2[int, lineOrError] {
 			return
 		}
 		defer f.Close()
-		in := bufio.NewReaderSize(io.LimitReader(f, size), 256<<10)
+		in := bufio.NewReaderSize(io.LimitReader(f, size), int(min(size, 256<<10)))
 		var long []byte
 		for n := 1; ; n++ {
 			line, err := in.ReadSlice('\n')
@@ -103,7 +103,7 @@ func wholeLines(path string) (whole, size int64, err error) {
 		return 0, 0, err
 	}
 	size = info.Size()
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, min(size, 64<<10))
 	for end := size; end > 0; {
 		start := max(0, end-int64(len(buf)))
 		part := buf[:end-start]

@@ -48,7 +48,7 @@ func TestResumeRefuses(t *testing.T) {
 // complete at the end.
 func TestResumeAfterEveryCut(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	makeExample(t, whole, 1)
+	makeExample(t, whole, second/3)
 	var all []assay.Request
 	run, err := journal.Open(whole)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestResumeAfterEveryCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := int64(0); at <= info.Size(); at += 211 {
+	for at := int64(0); at <= info.Size(); at += 97 {
 		dir := filepath.Join(t.TempDir(), fmt.Sprint("cut", at))
 		copyRun(t, whole, dir)
 		if err := os.Truncate(filepath.Join(dir, journal.RequestsFile), at); err != nil {

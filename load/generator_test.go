@@ -25,6 +25,7 @@ type engine struct {
 	begin    time.Time
 	steady   []time.Duration
 	loadEnd  []time.Duration
+	told     []time.Duration // when a hook was called
 }
 
 func (e *engine) do(ctx context.Context, r *assay.Request) {
@@ -48,7 +49,10 @@ func (e *engine) do(ctx context.Context, r *assay.Request) {
 func (e *engine) generator() *Generator {
 	e.begin = time.Now()
 	since := func(to *[]time.Duration) func(int64) {
-		return func(at int64) { *to = append(*to, time.Duration(at-e.begin.UnixNano())) }
+		return func(at int64) {
+			*to = append(*to, time.Duration(at-e.begin.UnixNano()))
+			e.told = append(e.told, time.Since(e.begin))
+		}
 	}
 	return &Generator{
 		Do: e.do,
@@ -160,21 +164,25 @@ func TestClosedByCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &engine{latency: always(100 * time.Millisecond)}
 		res := run(t, t.Context(), e, assay.Stage{
-			Kind: assay.LoadClosed, Concurrency: 4, Requests: 10, Warmups: 3,
+			Kind: assay.LoadClosed, Concurrency: 4, Requests: 10, Warmups: 5,
 		}, Options{})
 		warm := 0
 		for _, r := range e.byNumber() {
 			if r.Warmup {
 				warm++
-				if r.Prompt > 2 {
+				if r.Prompt > 4 {
 					t.Errorf("request %d is a warm-up", r.Prompt)
 				}
 			}
 		}
-		if len(e.requests) != 13 || warm != 3 || e.count("") != 13 {
-			t.Errorf("%d requests, %d warm-ups; want 13 and 3", len(e.requests), warm)
+		if len(e.requests) != 15 || warm != 5 || e.count("") != 15 {
+			t.Errorf("%d requests, %d warm-ups; want 15 and 5", len(e.requests), warm)
 		}
-		// 4 at 0, 100, 200 ms and the last at 300 ms, which ends at 400 ms.
+		want := []time.Duration{100 * time.Millisecond, 300 * time.Millisecond}
+		if got := append(e.steady, e.loadEnd...); !slices.Equal(got, want) || !slices.Equal(e.told, want) {
+			t.Errorf("steady and load end at %v, told at %v; want %v", got, e.told, want)
+		}
+		// 4 at 0, 100, 200 ms and the last 3 at 300 ms, which end at 400 ms.
 		if got := time.Duration(res.LoadEnd - res.Started); got != 300*time.Millisecond {
 			t.Errorf("load ended after %v, want 300ms: with the last sent", got)
 		}
@@ -234,6 +242,9 @@ func TestOpenKeepsItsScheduleThroughAStall(t *testing.T) {
 		}
 		if n := len(e.requests); n < 900 || n > 1100 {
 			t.Errorf("%d requests, want about 1000", n)
+		}
+		if e.steady[0] != 0 {
+			t.Errorf("steady from %v: without a warm-up it is the start, not the first arrival", e.steady)
 		}
 		if e.most < 250 {
 			t.Errorf("%d in flight at most, want about 300", e.most)
@@ -512,6 +523,44 @@ func TestLatePacer(t *testing.T) {
 			t.Errorf("%d of 10 are shown as late", late)
 		}
 	})
+}
+
+// The same under a cap: what the cap would not have let go is never sent.
+func TestLatePacerUnderACap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &engine{latency: always(time.Second)}
+		g := e.generator()
+		g.Sleep = func(ctx context.Context, until int64) { time.Sleep(200 * time.Millisecond) }
+		stage := assay.Stage{Name: "s", Kind: assay.LoadOpen, Rate: 100, Concurrency: 4, DurationNS: int64(100 * time.Millisecond)}
+		s, _ := Of(stage, Options{})
+		res := g.Run(t.Context(), stage, s)
+		if res.Sent != 4 || res.NeverSent != 6 || e.most != 4 {
+			t.Errorf("result %+v with %d at once, want 4 sent and 6 never", res, e.most)
+		}
+	})
+}
+
+func TestQueueGrowsInOrder(t *testing.T) {
+	var q queue
+	in, out := 0, 0
+	for range 500 {
+		for range 3 {
+			q.push(unit{n: in})
+			in++
+		}
+		if u := q.pop(); u.n != out {
+			t.Fatalf("popped %d, want %d", u.n, out)
+		}
+		out++
+	}
+	for ; q.n > 0; out++ {
+		if u := q.pop(); u.n != out {
+			t.Fatalf("popped %d, want %d", u.n, out)
+		}
+	}
+	if in != out {
+		t.Errorf("%d in, %d out", in, out)
+	}
 }
 
 func BenchmarkGenerator(b *testing.B) {

@@ -28,6 +28,17 @@ func number(v float64) string {
 	}
 }
 
+// streams writes a load: three significant digits, and no more than needed.
+func streams(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return missing
+	}
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
 // percentile writes a percentile, or what kept it from being one.
 func percentile(d assay.Dist, level float64) string {
 	p, ok := d.P(level)

@@ -182,15 +182,15 @@ func engines(s assay.Summary) []Block {
 func scaling(s assay.Scaling) string {
 	var b strings.Builder
 	if s.Knee.Known() {
-		fmt.Fprintf(&b, "Knee at %s streams: beyond it more streams buy more waiting than throughput. ", number(s.Knee.Est))
+		fmt.Fprintf(&b, "Knee at %s streams: beyond it more streams buy more waiting than throughput. ", streams(s.Knee.Est))
 	} else {
 		fmt.Fprintf(&b, "Knee unknown: %s. ", s.Knee.Why)
 	}
 	if s.Peak.Known() {
-		fmt.Fprintf(&b, "Highest goodput at %s streams. ", number(s.Peak.Est))
+		fmt.Fprintf(&b, "Highest goodput at %s streams. ", streams(s.Peak.Est))
 	}
 	if s.Cliff.Known() {
-		fmt.Fprintf(&b, "Cliff at %s streams [%s, %s]: goodput is 10 %% below its maximum there. ", number(s.Cliff.Est), number(s.Cliff.Lo), number(s.Cliff.Hi))
+		fmt.Fprintf(&b, "Cliff at %s streams [%s, %s]: goodput is 10 %% below its maximum there. ", streams(s.Cliff.Est), streams(s.Cliff.Lo), streams(s.Cliff.Hi))
 	} else {
 		fmt.Fprintf(&b, "Cliff: %s. ", s.Cliff.Why)
 	}
@@ -199,7 +199,7 @@ func scaling(s assay.Scaling) string {
 		if u.PeakN == nil {
 			b.WriteString("; κ = 0, so it has no peak.")
 		} else {
-			fmt.Fprintf(&b, "; its peak is at %s streams.", number(*u.PeakN))
+			fmt.Fprintf(&b, "; its peak is at %s streams.", streams(*u.PeakN))
 		}
 	}
 	return b.String()
@@ -214,7 +214,7 @@ func findMax(f assay.FindMax) string {
 		return fmt.Sprintf("Highest %s that keeps the objectives: unknown: %s.", f.Of, f.Load.Why)
 	}
 	return fmt.Sprintf("Highest %s that keeps the objectives: %s %s; kept at %s, broken at %s.",
-		f.Of, number(f.Load.Est), unit, number(f.Load.Lo), number(f.Load.Hi))
+		f.Of, streams(f.Load.Est), unit, streams(f.Load.Lo), streams(f.Load.Hi))
 }
 
 func variation(vs []assay.Variation) Table {

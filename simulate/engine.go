@@ -2,12 +2,14 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -95,10 +97,15 @@ func (e *Engine) Serve(ctx context.Context, ln net.Listener) error {
 	for {
 		nc, err := ln.Accept()
 		if err != nil {
-			ln.Close()
 			if ctx.Err() != nil || e.isClosed() {
+				ln.Close()
 				return nil
 			}
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
+				time.Sleep(5 * time.Millisecond) // out of descriptors for now: others go on
+				continue
+			}
+			ln.Close()
 			return fmt.Errorf("simulate: accept: %w", err)
 		}
 		own.Go(func() {

@@ -266,3 +266,28 @@ func TestLoopSlotsAndPreemption(t *testing.T) {
 		t.Errorf("%d tokens still reserved", l.reserved)
 	}
 }
+
+// Two requests, worked out by hand, in milliseconds.
+func TestLoopTimeline(t *testing.T) {
+	b := Batching{Slots: 4, PrefillRate: 1000, StepBase: 10 * time.Millisecond, StepPerSeq: time.Millisecond}
+	l := newLoop(Config{Batching: b}, new(gauges))
+	one := &sequence{reply: &reply{}, input: 10, output: 3, pos: -1}
+	two := &sequence{reply: &reply{}, input: 20, output: 2, arrived: 5e6, pos: -1}
+	l.admit(two)
+	l.admit(one) // handed over later, but arrived earlier
+	want := []given{
+		{one, 1, 10},               // prefill of 10 tokens
+		{two, 1, 30},               // 20 tokens; the first one waits
+		{one, 1, 42}, {two, 1, 42}, // a step of two
+		{one, 1, 53}, // a step of one
+	}
+	got := play(l)
+	if len(got) != len(want) {
+		t.Fatalf("%d tokens, want %d", len(got), len(want))
+	}
+	for i, w := range want {
+		if got[i].q != w.q || got[i].due != w.due*1e6 {
+			t.Errorf("token %d is due at %d ns, want %d ms", i, got[i].due, w.due)
+		}
+	}
+}

@@ -39,7 +39,7 @@ type hammerFlags struct {
 	sweep, findMax, batch, batchMode string
 	saturate                         bool
 	sustain                          float64
-	replay, traceFormat              string
+	replay                           string
 	traceMultiplier                  float64
 	slo                              []string
 
@@ -137,7 +137,6 @@ func (f *hammerFlags) registerLoad(fs *pflag.FlagSet) {
 	fs.StringVar(&f.batch, "batch", "", "batches of these sizes, `1,4,8`, each when the one before has ended")
 	fs.StringVar(&f.batchMode, "batch-mode", "parallel", "a batch goes out as parallel requests, or in one request")
 	fs.StringVar(&f.replay, "replay", "", "a trace `file` to replay at its own times")
-	fs.StringVar(&f.traceFormat, "trace-format", "auto", "of the trace: auto, assay, mooncake, azure")
 	fs.IntVar(&f.warmups, "num-warmups", 0, "requests before the load, recorded and not judged")
 	fs.IntVar(&f.numRuns, "num-runs", 1, "repeat the whole load this often")
 	fs.DurationVar(&f.grace, "grace", 30*time.Second, "how long requests under way may take at a stage's end; by default as long as --timeout-total where the load ends by count")

@@ -104,12 +104,9 @@ func (r *resolver) load() {
 		}
 		r.c.Load.BatchMode = r.batchMode
 	}
-	if r.given("trace-format") && r.c.Load.Mode != hammer.ModeReplay {
-		r.bad("--trace-format goes with --replay FILE")
-	}
 	if r.datasetName != "timed_trace" {
 		if extra := r.givenOf("self-timed", "timed-trace-sec-multiplier"); len(extra) > 0 {
-			r.bad("%s: only with --dataset-name timed_trace; with --replay use --trace-format", strings.Join(extra, " "))
+			r.bad("%s: only with --dataset-name timed_trace; --replay finds the format out by itself", strings.Join(extra, " "))
 		}
 	}
 }
@@ -217,13 +214,10 @@ func (r *resolver) ownLoad(mode string) {
 		l.Duration = assay.Duration(min(20*time.Second, hold/10))
 		l.Concurrency, l.Burstiness = r.highest(), r.shape()
 	default: // --replay, timed_trace
-		l.Mode, l.Trace, l.TraceFormat = hammer.ModeReplay, r.replay, r.traceFormat
+		l.Mode, l.Trace = hammer.ModeReplay, r.replay
 		l.Concurrency, l.Duration = r.maxConcurrency, assay.Duration(r.duration)
 		if mode != "--replay" {
 			r.timedTrace(&l)
-		}
-		if !slices.Contains([]string{"auto", "assay", "mooncake", "azure"}, l.TraceFormat) {
-			r.bad("--trace-format is auto, assay, mooncake or azure, not %q", l.TraceFormat)
 		}
 		if r.given("num-prompts") {
 			l.Requests = r.numPrompts
@@ -237,7 +231,7 @@ func (r *resolver) ownLoad(mode string) {
 
 // timedTrace is vLLM's way to name a replay.
 func (r *resolver) timedTrace(l *hammer.Load) {
-	l.Trace, l.TraceFormat = r.datasetPath, "mooncake"
+	l.Trace = r.datasetPath
 	if l.Trace == "" {
 		r.bad("--dataset-name timed_trace needs --dataset-path, a local file")
 	}

@@ -73,10 +73,9 @@ func progressLine(c assay.Checkpoint) string {
 	if c.StageOf > 0 {
 		fmt.Fprintf(&b, " %d/%d", c.StageN, c.StageOf)
 	}
+	fmt.Fprintf(&b, " · %s", time.Duration(c.ElapsedNS).Round(time.Second))
 	if c.LeftNS > 0 {
-		fmt.Fprintf(&b, " · %s left", time.Duration(c.LeftNS).Round(time.Second))
-	} else {
-		fmt.Fprintf(&b, " · %s", time.Duration(c.ElapsedNS).Round(time.Second))
+		fmt.Fprintf(&b, ", %s left", time.Duration(c.LeftNS).Round(time.Second))
 	}
 	fmt.Fprintf(&b, " · %d done, %d in flight", c.Done, c.InFlight)
 	if c.Waiting > 0 {
