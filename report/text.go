@@ -95,7 +95,7 @@ func textTable(b *bufio.Writer, t Table) {
 			widths[j-1] += n - span // the group's name is wider than its columns
 			span = n
 		}
-		if name != "" && span > utf8.RuneCountInString(name)+2 {
+		if name != "" && span >= utf8.RuneCountInString(name)+4 {
 			pad := span - utf8.RuneCountInString(name) - 2
 			name = strings.Repeat("─", pad/2) + " " + name + " " + strings.Repeat("─", pad-pad/2)
 		}

@@ -55,7 +55,8 @@ type counter struct {
 	last  float64
 	at    int64
 	total float64
-	wall  int64 // ns in which somebody counted
+	held  float64 // of total, what was counted in wall
+	wall  int64   // ns between readings of one process
 	n     int
 }
 
@@ -68,6 +69,7 @@ func (c *counter) add(at int64, v float64) {
 		c.total += v
 	default:
 		c.total += v - c.last
+		c.held += v - c.last
 		c.wall += max(0, at-c.at)
 	}
 	c.last, c.at = v, at
@@ -79,7 +81,7 @@ func (c *counter) share(over float64) *float64 {
 	if c.wall <= 0 || over <= 0 {
 		return nil
 	}
-	v := c.total / (float64(c.wall) / 1e9) / over
+	v := c.held / (float64(c.wall) / 1e9) / over
 	return &v
 }
 
@@ -87,7 +89,7 @@ func (c *client) request(r *assay.Request) {
 	c.slots++
 	c.reads += r.Reads
 	c.merged += r.MergedReads
-	if lag := r.SendLag(); lag >= 0 && !r.ClockStep {
+	if lag := r.SendLag(); plausible(lag) && !r.ClockStep {
 		c.sent++
 		c.sendLag.addNS(lag)
 	}
@@ -101,7 +103,7 @@ func (c *client) request(r *assay.Request) {
 		}
 	}
 	if r.OK() && !r.Warmup && !r.ClockStep {
-		if ns, ok := r.TTFT(); ok && ns >= 0 {
+		if ns, ok := r.TTFT(); ok && plausible(ns) {
 			c.ttft.Add((ns + 500) / 1000)
 		}
 	}

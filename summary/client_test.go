@@ -125,7 +125,7 @@ func TestClientReadings(t *testing.T) {
 	if got.CPUSeconds == nil || *got.CPUSeconds != 4 || got.PeakRSSBytes == nil || *got.PeakRSSBytes != 99 || got.RunDelay != nil {
 		t.Errorf("%+v", got)
 	}
-	near(t, "share of two cores", *got.CPUShare, 4.0/3/2, 1e-9)
+	near(t, "share of two cores", *got.CPUShare, 3.0/3/2, 1e-9)
 
 	if got := of(t, newMade()).Client; got.Certificate != assay.NoClient || !strings.Contains(strings.Join(got.Why, ""), "nothing") {
 		t.Errorf("a run that sent nothing: %+v", got)

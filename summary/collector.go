@@ -125,7 +125,7 @@ func (c *Collector) addLatency(r *assay.Request) {
 		if !ok {
 			return
 		}
-		if ns < 0 {
+		if !plausible(ns) {
 			c.disordered++
 			return
 		}
@@ -141,7 +141,7 @@ func (c *Collector) addLatency(r *assay.Request) {
 	take(&c.e2e, ns, ok)
 	ns, ok = r.E2EIntended()
 	take(&c.e2eIntended, ns, ok)
-	if tpot, ok := r.TPOT(); ok && tpot >= 0 {
+	if tpot, ok := r.TPOT(); ok && plausible(r.Last-r.First) {
 		c.tpot.add(int64(math.Round(tpot)))
 	}
 	// A gap is a measurement when both its ends are: not into, and not out of, a
@@ -164,6 +164,10 @@ func (c *Collector) addLatency(r *assay.Request) {
 		c.engine.add(r)
 	}
 }
+
+// plausible reports whether a span can be one of a request: marks in order, and
+// within a month. Anything else is damage, and would drown what is measured.
+func plausible(ns int64) bool { return ns >= 0 && ns < 30*24*3600*1e9 }
 
 func (c *Collector) addTokens(r *assay.Request) {
 	if r.InputTokens > 0 {
@@ -229,16 +233,16 @@ type engineSample struct {
 
 func (e *engineSample) add(r *assay.Request) {
 	t := r.Engine
-	if t.Prompt > 0 {
+	if t.Prompt > 0 && plausible(t.Prompt) {
 		e.prompt.addNS(t.Prompt)
 	}
-	if t.Load > 0 {
+	if t.Load > 0 && plausible(t.Load) {
 		e.load.addNS(t.Load)
 	}
-	if t.Eval > 0 && t.EvalIntervals > 0 {
+	if t.Eval > 0 && plausible(t.Eval) && t.EvalIntervals > 0 {
 		per := float64(t.Eval) / float64(t.EvalIntervals)
 		e.tpot.add(int64(math.Round(per)))
-		if _, ok := r.TPOT(); ok {
+		if _, ok := r.TPOT(); ok && plausible(r.Last-r.First) {
 			e.ours += float64(r.Last - r.First)
 			e.theirs += per * float64(r.OutputTokens-1)
 		}

@@ -131,7 +131,7 @@ func (c *Collector) warnings(s *assay.StageSummary) []assay.Warning {
 		warn("clock_step", "%d requests were under way when the wall clock was stepped; they are left out of the latencies", c.stepped)
 	}
 	if c.disordered > 0 {
-		warn("time_order", "%d marks came before what they are measured from; they are left out", c.disordered)
+		warn("time_order", "%d times are negative or longer than a month; they are left out", c.disordered)
 	}
 	if c.lateSent > 0 {
 		warn("held_by_cap", "%d of %d requests were sent more than a millisecond after their time, because %d were already in flight: ttft leaves this waiting out, ttft_intended has it", c.lateSent, c.requests, c.plan.Concurrency)

@@ -35,7 +35,7 @@ func TestBrokenOff(t *testing.T) {
 		_ = cmd.Wait()
 		killed := time.Now()
 		if _, err := os.Stat(filepath.Join(dir, "run.json")); err != nil {
-			t.Logf("killed after %s, before the run began", moment.Round(time.Millisecond))
+			say(t, "killed after %s, before the run began", moment.Round(time.Millisecond))
 			continue
 		}
 		// What was recorded before the kill is at most a second old.
@@ -57,7 +57,7 @@ func TestBrokenOff(t *testing.T) {
 			}
 		}
 		if complete {
-			t.Logf("killed after %s, when it was complete", moment.Round(time.Millisecond))
+			say(t, "killed after %s, when it was complete", moment.Round(time.Millisecond))
 			continue
 		}
 		r := run(t, bin, "hammer", "--resume", dir, "--quiet", "--format", "json")
@@ -70,7 +70,7 @@ func TestBrokenOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids := recorded(t, dir, true)
-		t.Logf("killed after %s with %d on record; resumed: %s, %d judged requests, client %s", moment.Round(time.Millisecond), before, sum.Status, sum.Stages[0].Requests, sum.Client.Certificate)
+		say(t, "killed after %s with %d on record; resumed: %s, %d judged requests, client %s", moment.Round(time.Millisecond), before, sum.Status, sum.Stages[0].Requests, sum.Client.Certificate)
 		if sum.Status != assay.StatusComplete || sum.Stages[0].Requests != requests || len(ids) != requests {
 			t.Errorf("killed after %s: %s with %d judged requests and %d ids; want complete with %d", moment, sum.Status, sum.Stages[0].Requests, len(ids), requests)
 		}

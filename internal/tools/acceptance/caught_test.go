@@ -56,7 +56,7 @@ func expectInvalid(t *testing.T, r result, cause string) {
 	if err := json.Unmarshal([]byte(r.stdout), &sum); err != nil {
 		t.Fatalf("exit %d, no summary: %v\n%s", r.exit, err, r.stderr)
 	}
-	t.Logf("exit %d, %s, cause %s, %v", r.exit, sum.Client.Certificate, sum.Client.Cause, sum.Client.Why)
+	say(t, "exit %d, %s, cause %s, %v", r.exit, sum.Client.Certificate, sum.Client.Cause, sum.Client.Why)
 	if r.exit != 2 || sum.Client.Certificate != assay.Invalid || sum.Client.Cause != cause {
 		t.Errorf("exit %d, certificate %s, cause %q; want 2, invalid, %q\n%s", r.exit, sum.Client.Certificate, sum.Client.Cause, cause, r.stderr)
 	}

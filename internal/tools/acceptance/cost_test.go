@@ -30,7 +30,7 @@ func TestCostOfTheClient(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.stdout), &d); err != nil || r.exit != 0 {
 				return 0, fmt.Errorf("drain exits %d: %v %s %s", r.exit, err, r.stdout, r.stderr)
 			}
-			t.Logf("bare reader: %.2f CPU s per million events at %.0f events/s", d.PerMillion, d.Events/d.Seconds)
+			say(t, "bare reader: %.2f CPU s per million events at %.0f events/s", d.PerMillion, d.Events/d.Seconds)
 			return d.PerMillion, nil
 		}
 		before, err := floor()
@@ -48,7 +48,7 @@ func TestCostOfTheClient(t *testing.T) {
 		}
 		events := events(t, dir)
 		ours, bare := clientCPU(t, dir)/events*1e6, (before+after)/2
-		t.Logf("hammer: %.2f CPU s per million events while measuring (%.2f for the whole process, summary included), %s; ratio %.2f (must <= %.1f, aim <= 2.0)",
+		say(t, "hammer: %.2f CPU s per million events while measuring (%.2f for the whole process, summary included), %s; ratio %.2f (must <= %.1f, aim <= 2.0)",
 			ours, r.cpu.Seconds()/events*1e6, sum.Client.Certificate, ours/bare, most)
 		if ours/bare > most {
 			return fmt.Errorf("the client costs %.2f times the bare reader, at most %.1f", ours/bare, most)
@@ -108,7 +108,7 @@ func TestSizeAndStart(t *testing.T) {
 			start := time.Now()
 			run(t, bin, "version")
 			took := time.Since(start)
-			t.Logf("assay version took %s", took)
+			say(t, "assay version took %s", took)
 			if took > 50*time.Millisecond {
 				return fmt.Errorf("took %s, at most 50 ms", took)
 			}
@@ -120,7 +120,7 @@ func TestSizeAndStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("assay-node has %.1f MB", float64(info.Size())/1e6)
+		say(t, "assay-node has %.1f MB", float64(info.Size())/1e6)
 		if info.Size() >= 20e6 {
 			t.Errorf("assay-node has %d bytes; it must stay below 20 MB", info.Size())
 		}
@@ -139,7 +139,7 @@ func TestSizeAndStart(t *testing.T) {
 				peak = max(peak, *x.Value)
 			}
 		})
-		t.Logf("%d of 10000 succeeded, mean in flight of the fullest second %.0f, RSS %.0f MB, %s, errors %v",
+		say(t, "%d of 10000 succeeded, mean in flight of the fullest second %.0f, RSS %.0f MB, %s, errors %v",
 			sum.Stages[0].OK, peak, float64(r.maxRSS)/1e6, sum.Client.Certificate, sum.Stages[0].Errors)
 		if sum.Stages[0].OK != 10000 || peak < 9900 {
 			t.Errorf("%d succeeded and %.0f were held open at once; want all of 10000", sum.Stages[0].OK, peak)
@@ -166,7 +166,7 @@ func TestSizeAndStart(t *testing.T) {
 		third := len(rss) / 3
 		early, late := mean(rss[third/2:third]), mean(rss[len(rss)-third/2:])
 		again := run(t, program(t, "assay"), "report", dir)
-		t.Logf("%d requests in %.0f s (%.0f/s): RSS %.0f MB early, %.0f MB late, %.0f MB at most with the summary; summary pass alone %.0f MB, %.1f s CPU",
+		say(t, "%d requests in %.0f s (%.0f/s): RSS %.0f MB early, %.0f MB late, %.0f MB at most with the summary; summary pass alone %.0f MB, %.1f s CPU",
 			sum.Stages[0].OK, float64(sum.Ended-sum.Started)/1e9, sum.Stages[0].RequestsPerSecond, early, late,
 			float64(r.maxRSS)/1e6, float64(again.maxRSS)/1e6, again.cpu.Seconds())
 		if sum.Stages[0].OK != n {

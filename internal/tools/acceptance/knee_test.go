@@ -43,7 +43,7 @@ func TestKnee(t *testing.T) {
 			if r.exit != 0 || sum.Scaling == nil {
 				return fmt.Errorf("exit %d: %s", r.exit, r.stderr)
 			}
-			t.Logf("knee %.2f (closed form %.2f), cliff %.1f [%.0f, %.0f] (%.1f), %d stages, %s",
+			say(t, "knee %.2f (closed form %.2f), cliff %.1f [%.0f, %.0f] (%.1f), %d stages, %s",
 				sum.Scaling.Knee.Est, knee, sum.Scaling.Cliff.Est, sum.Scaling.Cliff.Lo, sum.Scaling.Cliff.Hi, cliff, len(sum.Stages), sum.Client.Certificate)
 			return errors.Join(within("knee", sum.Scaling.Knee.Est, knee, 0.1), within("cliff", sum.Scaling.Cliff.Est, cliff, 0.1))
 		})
@@ -59,7 +59,7 @@ func TestKnee(t *testing.T) {
 			if r.exit != 0 || sum.FindMax == nil {
 				return fmt.Errorf("exit %d: %s", r.exit, r.stderr)
 			}
-			t.Logf("find-max concurrency %.4g [%g, %g], closed form %g", sum.FindMax.Load.Est, sum.FindMax.Load.Lo, sum.FindMax.Load.Hi, want)
+			say(t, "find-max concurrency %.4g [%g, %g], closed form %g", sum.FindMax.Load.Est, sum.FindMax.Load.Lo, sum.FindMax.Load.Hi, want)
 			return within("find-max", sum.FindMax.Load.Est, want, 0.1)
 		})
 	})
@@ -75,7 +75,7 @@ func TestKnee(t *testing.T) {
 			if r.exit != 0 || sum.FindMax == nil {
 				return fmt.Errorf("exit %d: %s", r.exit, r.stderr)
 			}
-			t.Logf("find-max rate %.4g [%g, %g] requests/s, closed form %.4g", sum.FindMax.Load.Est, sum.FindMax.Load.Lo, sum.FindMax.Load.Hi, want)
+			say(t, "find-max rate %.4g [%g, %g] requests/s, closed form %.4g", sum.FindMax.Load.Est, sum.FindMax.Load.Lo, sum.FindMax.Load.Hi, want)
 			return within("find-max", sum.FindMax.Load.Est, want, 0.1)
 		})
 	})

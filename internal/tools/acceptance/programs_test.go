@@ -18,7 +18,7 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-// programs builds the path of a built program. The checks time things, so they
+// program gives the path of a built program. The checks time things, so they
 // run only where .ci/run gives them the machine.
 func program(t *testing.T, name string) string {
 	t.Helper()
@@ -31,6 +31,21 @@ func program(t *testing.T, name string) string {
 		t.Fatalf("BIN has no %s: %v", name, err)
 	}
 	return path
+}
+
+// say prints a figure into the test's log and, as lines that CI shows whether
+// or not the test passes, into the file that FIGURES names.
+func say(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Logf(format, args...)
+	if path := os.Getenv("FIGURES"); path != "" {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		fmt.Fprintf(f, "%s: %s\n", t.Name(), fmt.Sprintf(format, args...))
+	}
 }
 
 // long reports whether this is the long run, with its strict limits.
@@ -181,7 +196,7 @@ func best(t *testing.T, what string, try func() error) {
 		if err = try(); err == nil {
 			return
 		}
-		t.Logf("%s, try %d: %v", what, i+1, err)
+		say(t, "%s, try %d: %v", what, i+1, err)
 	}
 	t.Errorf("%s: %v", what, err)
 }

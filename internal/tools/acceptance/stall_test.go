@@ -59,7 +59,7 @@ func TestHonestyUnderAStall(t *testing.T) {
 		}
 		st := sum.Stages[0]
 		want := simulateStall(scheduled(t, dir), 64, at, stall, st.SteadyTo)
-		t.Logf("by send time p50 %.1f p90 %.1f p99 %.1f ms (event simulation %.1f %.1f %.1f); as intended p50 %.1f p90 %.1f p99 %.1f ms (%.1f %.1f %.1f); late sent %d (%d), never sent %d (%d); client %s",
+		say(t, "by send time p50 %.1f p90 %.1f p99 %.1f ms (event simulation %.1f %.1f %.1f); as intended p50 %.1f p90 %.1f p99 %.1f ms (%.1f %.1f %.1f); late sent %d (%d), never sent %d (%d); client %s",
 			p(st.TTFT, 50), p(st.TTFT, 90), p(st.TTFT, 99), want.ttft(50), want.ttft(90), want.ttft(99),
 			p(st.TTFTIntended, 50), p(st.TTFTIntended, 90), p(st.TTFTIntended, 99), want.intended(50), want.intended(90), want.intended(99),
 			st.LateSent, want.late, st.NeverSent, want.never, sum.Client.Certificate)

@@ -60,7 +60,7 @@ func TestTruth(t *testing.T) {
 				}
 				st := sum.Stages[0]
 				secs := float64(st.Ended-st.Started) / 1e9
-				t.Logf("%s: first token error p50 %.3f mean %.3f p99 %.3f ms (user time would say p50 %.3f mean %.3f p99 %.3f); later tokens p50 %.3f mean %.3f p99 %.3f ms; merged reads %.2f %%; mean TTFT %.2f against %.2f ms (%+.1f %%); %s; simulator late p99 <= %s, %.2f cores at %.0f tokens/s; client %.2f cores, CPU s per million tokens %.2f",
+				say(t, "%s: first token error p50 %.3f mean %.3f p99 %.3f ms (user time would say p50 %.3f mean %.3f p99 %.3f); later tokens p50 %.3f mean %.3f p99 %.3f ms; merged reads %.2f %%; mean TTFT %.2f against %.2f ms (%+.1f %%); %s; simulator late p99 <= %s, %.2f cores at %.0f tokens/s; client %.2f cores, CPU s per million tokens %.2f",
 					name, tr.First.P50, tr.First.Mean, tr.First.P99, tr.ByUser.P50, tr.ByUser.Mean, tr.ByUser.P99,
 					tr.Later.P50, tr.Later.Mean, tr.Later.P99, tr.MergedShare*100, tr.MeanTTFT, tr.TrueMeanTTFT, tr.TTFTOff*100,
 					sum.Client.Certificate, late, s.cpu().Seconds()/secs, float64(tr.Tokens)/secs, r.cpu.Seconds()/secs, r.cpu.Seconds()/float64(tr.Tokens)*1e6)
@@ -71,9 +71,9 @@ func TestTruth(t *testing.T) {
 					return fmt.Errorf("the simulator took %.2f cores", cores)
 				}
 				if err := c.aim(tr); err != nil {
-					t.Logf("%s: aim not reached: %v", name, err)
+					say(t, "%s: aim not reached: %v", name, err)
 				} else {
-					t.Logf("%s: aim reached", name)
+					say(t, "%s: aim reached", name)
 				}
 				return c.must(tr)
 			})

@@ -12,10 +12,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,10 +120,17 @@ func run(c config, out io.Writer) error {
 		}
 		return nil
 	}
+	// Random starts, kept to the microsecond by polling: in even steps of a
+	// millisecond all streams would be in phase and their tokens come in bursts.
+	starts := make([]time.Duration, c.n)
+	for i := range starts {
+		starts[i] = time.Duration(rand.Float64() * float64(c.stagger))
+	}
+	slices.Sort(starts)
 	start := time.Now()
-	for i := range c.n {
-		for time.Since(start) < c.stagger*time.Duration(i)/time.Duration(c.n) {
-			if err := serve(1); err != nil {
+	for _, at := range starts {
+		for time.Since(start) < at {
+			if err := serve(0); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,137 @@
+package summary_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/summary"
+)
+
+// The summary of the committed run is the committed summary; the journal's tests
+// write both with -update.
+func TestGoldenSummary(t *testing.T) {
+	const dir = "../journal/testdata/run-v1"
+	run, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := of(t, run)
+	got, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(dir + "/summary.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b any
+	if err := json.Unmarshal(got, &a); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(want, &b); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("the summary differs from %s/summary.json; if that is meant, run go test ./journal -update and look at the difference\n%.2000s", dir, got)
+	}
+}
+
+// *journal.Run says how it ended; a Source that does not is never complete.
+var _ summary.Ending = (*journal.Run)(nil)
+
+type silent struct{ summary.Source }
+
+func TestUnstatedIsNotComplete(t *testing.T) {
+	m := newMade()
+	if got := of(t, m).Status; got != assay.StatusComplete {
+		t.Errorf("status %s", got)
+	}
+	if got := of(t, silent{m}).Status; got != assay.StatusPartial {
+		t.Errorf("status %s of a source that does not say", got)
+	}
+	m.torn = []string{"requests.jsonl: torn"}
+	if got := of(t, m).Status; got != assay.StatusPartial {
+		t.Errorf("status %s of a torn run", got)
+	}
+}
+
+// Whatever is in the lines, a summary comes out, with shares in [0,1] and no
+// number that JSON cannot hold.
+func TestAnyRunSummarises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMade()
+		at := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(start, start+20*second), rapid.Int64())
+		name := rapid.SampledFrom([]string{"a", "b", ""})
+		count := rapid.OneOf(rapid.IntRange(-3, 50), rapid.Int())
+		for range rapid.IntRange(0, 6).Draw(t, "events") {
+			kinds := []assay.EventKind{assay.EventStageStarted, assay.EventStageSteady, assay.EventStageLoadEnd, assay.EventStageEnded, assay.EventResumed, assay.EventLimit, "later"}
+			e := assay.Event{At: at.Draw(t, "at"), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Stage: name.Draw(t, "stage"),
+				Data: map[string]float64{"down_seconds": rapid.Float64().Draw(t, "down")}}
+			if rapid.Bool().Draw(t, "plan") {
+				e.Plan = &assay.Stage{Kind: rapid.SampledFrom([]assay.LoadKind{assay.LoadClosed, assay.LoadOpen}).Draw(t, "load"), Concurrency: count.Draw(t, "n"), Rate: rapid.Float64().Draw(t, "rate")}
+			}
+			m.events = append(m.events, e)
+		}
+		for range rapid.IntRange(0, 4).Draw(t, "readings") {
+			r := assay.Reading{At: at.Draw(t, "at"), Name: rapid.SampledFrom([]string{"client_in_flight", "client_cpu_seconds_total", "client_lag_us"}).Draw(t, "name")}
+			if rapid.Bool().Draw(t, "value") {
+				v := rapid.Float64().Draw(t, "v")
+				r.Value = &v
+			}
+			r.Counts = rapid.SliceOfN(rapid.Int64Range(-5, 1<<50), 0, 5).Draw(t, "counts")
+			m.readings = append(m.readings, r)
+		}
+		for range rapid.IntRange(0, 12).Draw(t, "requests") {
+			r := assay.Request{ID: "x", Stage: name.Draw(t, "stage"), Warmup: rapid.Bool().Draw(t, "warmup"), Scheduled: at.Draw(t, "a"), Eligible: at.Draw(t, "b"), Sent: at.Draw(t, "c"),
+				First: at.Draw(t, "d"), Last: at.Draw(t, "e"), End: at.Draw(t, "f"), Gaps: rapid.SliceOfN(rapid.Int32(), 0, 5).Draw(t, "gaps"),
+				ChunkTokens: rapid.SliceOfN(rapid.Int32Range(-1, 9), 0, 6).Draw(t, "chunks"), OutputTokens: count.Draw(t, "out"), InputTokens: count.Draw(t, "in"), AskedOutput: count.Draw(t, "asked"),
+				Reads: rapid.IntRange(0, 50).Draw(t, "reads"), FirstMerged: rapid.Bool().Draw(t, "fm"), Error: rapid.SampledFrom(append(assay.Failures(), "", "", "", "")).Draw(t, "error"),
+				TokensFrom: rapid.SampledFrom([]string{"", "usage", "chunks"}).Draw(t, "from")}
+			r.MergedReads = rapid.IntRange(0, r.Reads).Draw(t, "merged")
+			if rapid.Bool().Draw(t, "engine") {
+				r.Engine = &assay.EngineTimings{Eval: at.Draw(t, "eval"), EvalIntervals: count.Draw(t, "intervals"), Prompt: at.Draw(t, "prompt")}
+			}
+			m.requests = append(m.requests, r)
+		}
+		m.manifest.Judge = assay.Judge{Search: assay.SearchMaxConcurrency, Objectives: []assay.Objective{{Metric: "ttft", Stat: "p99", Max: 5}, {Metric: "nonsense", Max: 1}},
+			Goodput: []assay.Limit{{Metric: "tpot", MaxMS: 5}}, Percentiles: []float64{99.9, -4, 200, math.NaN()}}
+		s, err := summary.Of(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatalf("cannot be written: %v", err)
+		}
+		if bytes.Contains(b, []byte("NaN")) {
+			t.Fatal("NaN")
+		}
+		for _, st := range s.Stages {
+			for what, v := range map[string]float64{"error rate": st.ErrorRate, "good share": st.GoodShare, "marked": st.MarkedGapShare, "merged": s.Client.MergedShare} {
+				if !(v >= 0 && v <= 1) {
+					t.Fatalf("%s is %v", what, v)
+				}
+			}
+			for what, v := range map[string]float64{"requests": st.RequestsPerSecond, "tokens": st.OutputTokensPerSecond, "whole": st.WholeRequestsPerSecond} {
+				if !(v >= 0) || math.IsInf(v, 0) {
+					t.Fatalf("%s a second: %v", what, v)
+				}
+			}
+			for _, d := range []assay.Dist{st.TTFT, st.TPOT, st.ITL, st.E2E} {
+				for _, p := range d.Percentiles {
+					if p.Value < d.Min || p.Value > d.Max || p.Held() && !(p.Lo <= p.Value && p.Value <= p.Hi) {
+						t.Fatalf("%+v in %v…%v", p, d.Min, d.Max)
+					}
+				}
+			}
+		}
+	})
+}
