@@ -167,10 +167,7 @@ func (r *run) newRequest(_ int, a *load.Arrival) *assay.Request {
 
 // do sends one request.
 func (r *run) do(ctx context.Context, req *assay.Request) {
-	steps := r.clock.Steps()
-	job := r.job(req)
-	r.client.Do(ctx, job, req)
-	req.ClockStep = r.clock.Steps() != steps
+	r.client.Do(ctx, r.job(req), req)
 }
 
 // job makes what is sent for a request.

@@ -47,7 +47,7 @@ func TestPumpSeesItsEnd(t *testing.T) {
 	cn.pumpFn = cn.pump
 	s := newStream(c, 0)
 	s.reset(new(assay.Request), &Job{})
-	s.watch.attach(cn, phaseFirst, 0, 1<<62, 1<<62)
+	s.watch.attach(cn, phaseFirst, 1<<62, 1<<62)
 	s.watch.killed.Store(killedTotal)
 	cn.s = s
 	buf := new(buffer)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/assay-bench/assay"
 )
@@ -32,7 +33,9 @@ func (c *Client) do(ctx context.Context, s *stream, job *Job) {
 		r.Error, r.Detail = assay.FailCancelled, "before it was sent"
 		return
 	}
-	if err := c.compose(s, job); err != nil {
+	msg := outgoing.Get().(*composed)
+	if err := c.compose(msg, r.ID, job); err != nil {
+		outgoing.Put(msg)
 		r.Error, r.Detail = assay.FailNeverSent, err.Error()
 		return
 	}
@@ -45,17 +48,19 @@ func (c *Client) do(ctx context.Context, s *stream, job *Job) {
 	if cn == nil {
 		var err error
 		if cn, err = c.dial(ctx); err != nil {
+			outgoing.Put(msg)
 			r.Error, r.Detail = c.dialFailure(ctx, err)
 			return
 		}
 		r.Connect = c.clock.Now()
 	}
-	gen := s.watch.attach(cn, phaseFirst, started, c.clock.Now()+int64(c.timeouts.FirstToken), started+int64(c.timeouts.Total))
+	gen := s.watch.attach(cn, phaseFirst, c.clock.Now()+int64(c.timeouts.FirstToken), started+int64(c.timeouts.Total))
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { s.watch.cancel(gen) })
 		defer stop()
 	}
-	werr := cn.write(s.out)
+	werr := cn.write(msg.all)
+	outgoing.Put(msg) // the reply takes long, and has no use for it
 	r.Sent = cn.sent
 	s.watch.sent = cn.sent
 	// An engine may refuse before it has read everything, so what it said counts
@@ -72,14 +77,20 @@ func (c *Client) do(ctx context.Context, s *stream, job *Job) {
 	s.judge(kept)
 }
 
+// composed is a request's bytes. Few are being written at any moment, however
+// many requests are under way, so they are shared.
+type composed struct{ all, body []byte }
+
+var outgoing = sync.Pool{New: func() any { return new(composed) }}
+
 // compose makes the request's bytes, head and body in one piece.
-func (c *Client) compose(s *stream, job *Job) error {
+func (c *Client) compose(m *composed, id string, job *Job) error {
 	var err error
-	if s.body, err = c.appendBody(trim(s.body), job); err != nil {
+	if m.body, err = c.appendBody(m.body[:0], job); err != nil {
 		return fmt.Errorf("request body: %w", err)
 	}
-	b := append(trim(s.out), c.head...)
-	if id := s.r.ID; id != "" {
+	b := append(m.all[:0], c.head...)
+	if id != "" {
 		if !plain(id) {
 			return fmt.Errorf("request id %q cannot be sent in a header", id)
 		}
@@ -89,9 +100,9 @@ func (c *Client) compose(s *stream, job *Job) error {
 		return err
 	}
 	b = append(b, "Content-Length: "...)
-	b = strconv.AppendInt(b, int64(len(s.body)), 10)
+	b = strconv.AppendInt(b, int64(len(m.body)), 10)
 	b = append(b, "\r\n\r\n"...)
-	s.out = append(b, s.body...)
+	m.all = append(b, m.body...)
 	return nil
 }
 

@@ -1,11 +1,13 @@
 package inference
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -55,14 +57,25 @@ func headEnd(b []byte, from int) int {
 	}
 }
 
+// headReader is what the standard library needs to read a head. The response
+// keeps hold of it as its body, which is never read.
+type headReader struct {
+	bytes    bytes.Reader
+	buffered *bufio.Reader
+}
+
+var heads = sync.Pool{New: func() any { return &headReader{buffered: bufio.NewReaderSize(nil, 4096)} }}
+
 var postRequest = &http.Request{Method: http.MethodPost}
 
 // parseHead reads the collected head with the standard library, once a request,
 // and decides how the body is framed and what it is.
 func (s *stream) parseHead() (interim bool, err error) {
-	s.hr.Reset(s.head)
-	s.br.Reset(&s.hr)
-	resp, err := http.ReadResponse(s.br, postRequest)
+	h := heads.Get().(*headReader)
+	h.bytes.Reset(s.head)
+	h.buffered.Reset(&h.bytes)
+	resp, err := http.ReadResponse(h.buffered, postRequest)
+	heads.Put(h)
 	if err != nil {
 		return false, &streamError{what: "not an HTTP reply", body: []byte(err.Error())}
 	}

@@ -1,7 +1,6 @@
 package inference
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"math"
@@ -47,16 +46,13 @@ type stream struct {
 
 	head    []byte
 	interim int
-	br      *bufio.Reader
-	hr      bytes.Reader
 	status  int
 	keep    bool // the connection may serve again
 	maxIdle int64
 	note    string // what a refusal's header said
 
-	out, body []byte // the request
-	errBody   []byte
-	errBytes  int
+	errBody  []byte
+	errBytes int
 
 	ev       event
 	tokens   int
@@ -115,12 +111,11 @@ type watched struct {
 	gen    uint64
 	kicked bool
 
-	started, sent, totalDue int64
+	sent, totalDue int64
 }
 
 func newStream(c *Client, n int) *stream {
 	s := &stream{c: c, lags: c.lag.shards[n%len(c.lag.shards)]}
-	s.br = bufio.NewReaderSize(&s.hr, 4096)
 	s.lines.emit = s.event
 	s.watch.due.Store(math.MaxInt64)
 	return s

@@ -131,12 +131,12 @@ func (w *watched) lookAfter() {
 var past = time.Unix(1, 0)
 
 // attach puts the request under watch.
-func (w *watched) attach(cn *conn, phase int32, started, due, totalDue int64) (gen uint64) {
+func (w *watched) attach(cn *conn, phase int32, due, totalDue int64) (gen uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gen++
 	w.conn, w.kicked = cn, false
-	w.started, w.sent, w.totalDue = started, 0, totalDue
+	w.sent, w.totalDue = 0, totalDue
 	w.killed.Store(killedNot)
 	w.quiet.Store(0)
 	w.phase.Store(phase)

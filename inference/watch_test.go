@@ -13,12 +13,12 @@ func TestLateCancel(t *testing.T) {
 	c := offline(t, OpenAI)
 	var a, b conn
 	w := new(watched)
-	first := w.attach(&a, phaseFirst, 0, 10, 20)
+	first := w.attach(&a, phaseFirst, 10, 20)
 	if !w.detach() {
 		t.Fatal("not clean")
 	}
 	w.cancel(first)
-	second := w.attach(&b, phaseFirst, 0, 10, 20)
+	second := w.attach(&b, phaseFirst, 10, 20)
 	w.cancel(first)
 	if w.killed.Load() != killedNot {
 		t.Fatal("the next request was ended")
@@ -57,7 +57,7 @@ func TestOverdue(t *testing.T) {
 		{phaseFirst, 21, 10, 20, killedTotal},
 	} {
 		w := new(watched)
-		w.attach(&conn{tcp: tcp}, tt.phase, 0, tt.due, tt.total)
+		w.attach(&conn{tcp: tcp}, tt.phase, tt.due, tt.total)
 		w.overdue(tt.now)
 		if got := w.killed.Load(); got != tt.want {
 			t.Errorf("%+v: %d", tt, got)

@@ -242,7 +242,11 @@ func TestBufferIsBounded(t *testing.T) {
 		if err := w.Request(r); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(w.files[requests].buf); n > holdAt+2<<20 {
+		a := w.files[requests]
+		a.mu.Lock()
+		n := len(a.buf)
+		a.mu.Unlock()
+		if n > holdAt+2<<20 {
 			t.Fatalf("%d bytes are buffered", n)
 		}
 	}

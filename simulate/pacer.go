@@ -10,7 +10,7 @@ import (
 // quantum is the shortest sleep. Waking costs about as much as writing a
 // token; at high rates several tokens share one wake-up and are at most this
 // much later for it.
-const quantum = 500 * time.Microsecond
+const quantum = 50 * time.Microsecond
 
 // pacer is the one goroutine that runs the law and writes tokens. Handlers
 // put replies into its inbox and go back to reading their connection.

@@ -43,7 +43,7 @@ type client struct {
 	ttft          stat.Counts
 	dropped       int
 	limits        map[string]int
-	limitEvents   int
+	limitEvents   int // requests that limit events speak of
 
 	cpu, delay, suspended counter
 	rss, fds              *float64
@@ -97,7 +97,7 @@ func (c *client) request(r *assay.Request) {
 		for _, l := range ownLimits {
 			if strings.Contains(r.Detail, l) {
 				c.dropped++
-				c.limit(l)
+				c.limit(l, 1)
 				break
 			}
 		}
@@ -109,23 +109,27 @@ func (c *client) request(r *assay.Request) {
 	}
 }
 
-func (c *client) limit(name string) {
+func (c *client) limit(name string, n int) {
 	if c.limits == nil {
 		c.limits = map[string]int{}
 	}
-	c.limits[name]++
+	c.limits[name] += n
 }
 
 func (c *client) event(e *assay.Event) {
 	if e.Kind != assay.EventLimit {
 		return
 	}
-	c.limitEvents++
+	// Data says how many requests the limit held back since the last event.
+	n := 0
 	for _, l := range ownLimits {
-		if _, ok := e.Data[l]; ok || strings.Contains(e.Text, l) {
-			c.limit(l)
+		if v, ok := e.Data[l]; ok {
+			k := int(min(1e9, max(1, v)))
+			n += k
+			c.limit(l, k)
 		}
 	}
+	c.limitEvents += max(1, n)
 }
 
 func (c *client) reading(r *assay.Reading) {

@@ -86,6 +86,9 @@ func TestCertificate(t *testing.T) {
 		{"a limit event", func(m *made) {
 			m.events = append(m.events, assay.Event{At: start, Kind: assay.EventLimit, Data: map[string]float64{"memory": 1}})
 		}, assay.DegradedBy, "memory", 0},
+		{"a limit event for many requests", func(m *made) {
+			m.events = append(m.events, assay.Event{At: start, Kind: assay.EventLimit, Data: map[string]float64{"file_descriptors": 400, "ports": 2}})
+		}, assay.Invalid, "file_descriptors", 0},
 	} {
 		m := newMade()
 		m.closed("c", 4, start, 50*second, second, 50*ms, 10*ms, 16)

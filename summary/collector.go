@@ -97,7 +97,7 @@ func (c *Collector) Add(r *assay.Request) {
 	if c.plan.Concurrency > 0 && r.Scheduled != 0 && r.Eligible-r.Scheduled > 1e6 {
 		c.lateSent++
 	}
-	c.cached += int64(r.CachedTokens)
+	c.cached += tokenCount(r.CachedTokens)
 	if r.ClockStep {
 		c.stepped++
 	}
@@ -171,9 +171,9 @@ func plausible(ns int64) bool { return ns >= 0 && ns < 30*24*3600*1e9 }
 
 func (c *Collector) addTokens(r *assay.Request) {
 	if r.InputTokens > 0 {
-		c.input.add(int64(r.InputTokens))
+		c.input.add(tokenCount(r.InputTokens))
 	}
-	c.output.add(int64(r.OutputTokens))
+	c.output.add(tokenCount(r.OutputTokens))
 	chunks := chunksOf(r)
 	switch r.TokensFrom {
 	case "usage":
@@ -185,7 +185,7 @@ func (c *Collector) addTokens(r *assay.Request) {
 			}
 		}
 		if chunks > 0 {
-			c.usageTokens += int64(r.OutputTokens)
+			c.usageTokens += tokenCount(r.OutputTokens)
 			c.chunkTokens += chunks
 		}
 	case "chunks":

@@ -124,6 +124,7 @@ func TestFindMax(t *testing.T) {
 		{"never broken", []int{1, 2, 4}, func(int, int) bool { return false }, 4, 4, math.NaN(), true},
 		{"never kept", []int{4, 2, 1}, func(int, int) bool { return true }, 0, 0, 0, false},
 		{"one bad moment low down", []int{1, 2, 4, 8, 16, 12}, func(n, _ int) bool { return n == 2 || n > 8 }, 8, 8, 12, true},
+		{"as many for as against: the lower", []int{1, 2, 4, 8}, func(n, _ int) bool { return n == 2 || n == 8 }, 1, 1, 2, true},
 		{"one lucky moment high up", []int{1, 2, 4, 8, 16, 32}, func(n, _ int) bool { return n > 4 && n != 32 }, 4, 4, 8, true},
 	} {
 		m := newMade()

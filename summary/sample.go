@@ -15,7 +15,9 @@ type sample struct {
 	series stat.Blocking
 }
 
+// add takes a value; none of these metrics can be negative.
 func (s *sample) add(v int64) {
+	v = max(0, v)
 	s.counts.Add(v)
 	s.m.Add(float64(v))
 	s.series.Add(float64(v))

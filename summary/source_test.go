@@ -1,10 +1,15 @@
 package summary_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/summary"
@@ -102,8 +107,24 @@ func of(t *testing.T, m summary.Source) assay.Summary {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := summarySchema().Validate(doc); err != nil {
+		t.Fatalf("the summary does not keep its schema: %v", err)
+	}
 	return s
 }
+
+// Every summary that a test makes is held against the schema.
+var summarySchema = sync.OnceValue(func() *jsonschema.Schema {
+	return jsonschema.NewCompiler().MustCompile("../docs/formats/schema/summary.schema.json")
+})
 
 func p(t *testing.T, d assay.Dist, level float64) float64 {
 	t.Helper()

@@ -22,10 +22,14 @@ func tokensOf(r *assay.Request) float64 {
 		return 0
 	}
 	if r.OutputTokens > 0 {
-		return float64(r.OutputTokens)
+		return float64(tokenCount(r.OutputTokens))
 	}
 	return float64(chunksOf(r))
 }
+
+// tokenCount bounds a count that an engine claimed, so that sums of absurd ones
+// do not overflow.
+func tokenCount(n int) int64 { return int64(min(max(0, n), 1<<31)) }
 
 // tokensIn is how many of a request's tokens arrived in [from,to). Each chunk
 // has the tokens that the engine said, or an equal share.
@@ -41,7 +45,10 @@ func tokensIn(r *assay.Request, from, to int64) float64 {
 	var said float64
 	if len(r.ChunkTokens) == len(r.Gaps)+1 {
 		for _, n := range r.ChunkTokens {
-			said += float64(n)
+			if said += float64(n); n < 0 { // nonsense: nobody said anything
+				said = 0
+				break
+			}
 		}
 	}
 	weight := func(i int) float64 {
@@ -82,7 +89,7 @@ func (t *tally) add(r *assay.Request, good bool, from, to int64) {
 	}
 	t.tokens += tokensIn(r, from, to)
 	if r.First != 0 && r.First >= from && r.First < to {
-		t.input += float64(r.InputTokens) // the prompt was read when its first token came
+		t.input += float64(tokenCount(r.InputTokens)) // the prompt was read when its first token came
 	}
 	end := r.End
 	if end == 0 {
