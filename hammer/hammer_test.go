@@ -140,9 +140,9 @@ func TestInterruptedAndResumed(t *testing.T) {
 		t.Fatalf("status %s with %d stages", sum.Status, len(sum.Stages))
 	}
 	for _, s := range sum.Stages {
-		// Requests that were cancelled by the interrupt are on record as such,
-		// and the work that they were meant to do was done by others.
-		if s.OK < 60-4 || s.OK > 60 {
+		// Requests that the interrupt broke off are on record as such, and
+		// others did what they were meant to do.
+		if s.OK != 60 {
 			t.Errorf("%s: %d succeeded, %v", s.Name, s.OK, s.Errors)
 		}
 	}

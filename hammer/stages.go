@@ -75,11 +75,15 @@ func left(stage assay.Stage, before *journal.Resumed) assay.Stage {
 			continue
 		}
 		if stage.Requests > 0 {
-			stage.Requests = max(1, stage.Requests-(p.Requests-p.Warmups))
+			// What the interruption broke off is done again.
+			stage.Requests = max(1, stage.Requests-(p.Requests-p.Warmups-p.Cancelled))
 		}
-		if stage.DurationNS > 0 && before.Checkpoint != nil && p.Started > 0 {
-			ran := before.Checkpoint.At - p.Started
-			stage.DurationNS = max(int64(time.Second), stage.DurationNS-max(0, ran))
+		if stage.DurationNS > 0 {
+			ran := p.Ran
+			if before.Checkpoint != nil && p.Started > 0 {
+				ran += max(0, before.Checkpoint.At-p.Started)
+			}
+			stage.DurationNS = max(int64(time.Second), stage.DurationNS-ran)
 		}
 	}
 	return stage

@@ -39,6 +39,8 @@ type Progress struct {
 	Started, Steady, LoadEnd, Ended int64
 	Requests                        int // on record, warm-ups included
 	Warmups                         int
+	Ran                             int64 // ns that it ran before it was started last
+	Cancelled                       int   // of the judged ones, those that the interruption broke off
 }
 
 // Recorded reports whether a request of this id is on record.
@@ -145,8 +147,17 @@ func (r *Resumed) read(run *Run) error {
 				stage[e.Stage] = i
 				r.Stages = append(r.Stages, Progress{})
 			}
-			// A stage that is started again begins anew.
-			r.Stages[i] = Progress{Plan: *e.Plan, Started: e.At}
+			// A stage that is started again begins anew, but for what it ran.
+			r.Stages[i] = Progress{Plan: *e.Plan, Started: e.At, Ran: r.Stages[i].Ran}
+			continue
+		}
+		if e.Kind == assay.EventResumed {
+			for i := range r.Stages {
+				if p := &r.Stages[i]; p.Ended == 0 && p.Started > 0 {
+					p.Ran += max(0, e.At-int64(e.Data["down_seconds"]*1e9)-p.Started)
+					p.Started = 0
+				}
+			}
 			continue
 		}
 		if !known {
@@ -173,8 +184,11 @@ func (r *Resumed) read(run *Run) error {
 		}
 		if i, ok := stage[q.Stage]; ok {
 			r.Stages[i].Requests++
-			if q.Warmup {
+			switch {
+			case q.Warmup:
 				r.Stages[i].Warmups++
+			case q.Error == assay.FailCancelled:
+				r.Stages[i].Cancelled++
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func (e *Engine) metrics() []byte {
 	p.histogram("vllm:e2e_request_latency_seconds", "From the request read to its last token written.", s.e2e, []float64{
 		.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480})
 	p.histogram("assay_simulate_lateness_seconds", "How late tokens were written against their schedule.", s.late, []float64{
-		.00001, .00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, 1})
+		.00001, .00002, .00003, .00005, .00007, .0001, .00015, .0002, .0003, .0005, .0007, .001, .002, .003, .005, .007, .01, .02, .03, .05, .1, .2, .5, 1})
 
 	p.label = ""
 	p.family("assay_simulate_lateness_quantile_seconds", "gauge", "Quantiles of the lateness since the start.")

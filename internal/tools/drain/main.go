@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -120,8 +121,8 @@ func run(c config, out io.Writer) error {
 		}
 		return nil
 	}
-	// Random starts, kept to the microsecond by polling: in even steps of a
-	// millisecond all streams would be in phase and their tokens come in bursts.
+	// Random starts, exact to some microseconds: in even steps of a millisecond
+	// all streams would be in phase and their tokens come in bursts.
 	starts := make([]time.Duration, c.n)
 	for i := range starts {
 		starts[i] = time.Duration(rand.Float64() * float64(c.stagger))
@@ -129,7 +130,9 @@ func run(c config, out io.Writer) error {
 	slices.Sort(starts)
 	start := time.Now()
 	for _, at := range starts {
-		for time.Since(start) < at {
+		for wait := at - time.Since(start); wait > 0; wait = at - time.Since(start) {
+			ts := unix.NsecToTimespec(int64(wait))
+			unix.Ppoll([]unix.PollFd{{Fd: int32(ep), Events: unix.POLLIN}}, &ts, nil) // early is no harm
 			if err := serve(0); err != nil {
 				return err
 			}
@@ -168,9 +171,6 @@ func run(c config, out io.Writer) error {
 	}
 	tokens := after["vllm:generation_tokens_total"] - before["vllm:generation_tokens_total"]
 	engine := after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]
-	late := func(q string) float64 {
-		return 1e6 * after[`assay_simulate_lateness_quantile_seconds{quantile="`+q+`"}`]
-	}
 	return json.NewEncoder(out).Encode(map[string]any{
 		"streams": c.n, "seconds": took, "requests": done, "reads": reads, "bytes": size,
 		"tokens_per_second":         tokens / took,
@@ -178,9 +178,9 @@ func run(c config, out io.Writer) error {
 		"engine_cpu_s_per_million":  engine / tokens * 1e6,
 		"reader_cores":              mine / took,
 		"engine_cores":              engine / took,
-		"engine_late_us_p50":        late("0.5"),
-		"engine_late_us_p99":        late("0.99"),
-		"engine_late_us_p999":       late("0.999"),
+		"engine_late_us_p50":        1e6 * lateness(before, after, .5),
+		"engine_late_us_p99":        1e6 * lateness(before, after, .99),
+		"engine_late_us_p999":       1e6 * lateness(before, after, .999),
 		"engine_resident_megabytes": after["process_resident_memory_bytes"] / 1e6,
 	})
 }
@@ -194,7 +194,31 @@ func ownCPU() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// measure reads the engine's metrics; labels of vllm: names are dropped.
+// lateness is the upper edge of the bucket that holds the share p of what the
+// engine wrote between two readings.
+func lateness(before, after map[string]float64, p float64) float64 {
+	const prefix = "assay_simulate_lateness_seconds_bucket "
+	edges := map[float64]float64{}
+	var total float64
+	for name, n := range after {
+		if edge, ok := strings.CutPrefix(name, prefix); ok {
+			v, err := strconv.ParseFloat(edge, 64)
+			if err != nil {
+				continue
+			}
+			edges[v] = n - before[name]
+			total = max(total, edges[v])
+		}
+	}
+	for _, edge := range slices.Sorted(maps.Keys(edges)) {
+		if edges[edge] >= p*total {
+			return edge
+		}
+	}
+	return 0
+}
+
+// measure reads the engine's metrics by name; of labels it keeps a bucket's edge.
 func measure(base string) (map[string]float64, error) {
 	res, err := http.Get(base + "/metrics")
 	if err != nil {
@@ -211,8 +235,9 @@ func measure(base string) (map[string]float64, error) {
 		if !ok || name[0] == '#' {
 			continue
 		}
-		if strings.HasPrefix(name, "vllm:") {
-			name, _, _ = strings.Cut(name, "{")
+		name, labels, _ := strings.Cut(name, "{")
+		if _, edge, ok := strings.Cut(labels, `le="`); ok {
+			name += " " + strings.TrimRight(edge, `"}`)
 		}
 		if f, err := strconv.ParseFloat(v, 64); err == nil {
 			m[name] = f
