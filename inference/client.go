@@ -82,6 +82,8 @@ type Client struct {
 
 	lag     lag
 	limits  struct{ fds, ports, memory atomic.Int64 }
+	room    int64        // connections that there are descriptors for; 0: unknown
+	open    atomic.Int64 // connections
 	extra   atomic.Pointer[extra]
 	idle    idle
 	streams streams
@@ -125,6 +127,7 @@ func newClient(cfg Config) (*Client, error) {
 		timeouts: cfg.Timeouts.filled(),
 		clock:    cfg.Clock, ownClock: cfg.Clock == nil,
 		source: assay.ClockUser,
+		room:   descriptorRoom(),
 		lag:    newLag(min(runtime.GOMAXPROCS(0), 8)),
 		// Keep-alive probes cost three system calls a connection, and the time
 		// limits find a dead peer sooner.

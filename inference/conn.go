@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -27,12 +28,23 @@ type conn struct {
 	wall int64   // the kernel's stamp of it, 0 for none
 
 	pumpFn func(fd uintptr) bool
+	shut   atomic.Bool
 
 	idleSince, maxIdle int64
 }
 
-// dial makes a connection that is ready for a request.
-func (c *Client) dial(ctx context.Context) (*conn, error) {
+// dial makes a connection that is ready for a request. It leaves the process
+// some descriptors for other uses.
+func (c *Client) dial(ctx context.Context) (cn *conn, err error) {
+	if n := c.open.Add(1); c.room > 0 && n > c.room {
+		c.open.Add(-1)
+		return nil, fmt.Errorf("%d connections are open, and more are not allowed to this process (ulimit -n): %w", n-1, syscall.EMFILE)
+	}
+	defer func() {
+		if err != nil {
+			c.open.Add(-1)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, c.timeouts.Connect)
 	defer cancel()
 	addr := c.addr
@@ -51,7 +63,7 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 		a := tcp.RemoteAddr().String()
 		c.known.Store(&a)
 	}
-	cn := &conn{c: c, tcp: tcp}
+	cn = &conn{c: c, tcp: tcp}
 	if c.stamps {
 		if raw, err := tcp.(*net.TCPConn).SyscallConn(); err == nil && stampReads(raw) == nil {
 			cn.raw = raw
@@ -68,7 +80,12 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 	return cn, nil
 }
 
-func (cn *conn) close() { cn.tcp.Close() }
+func (cn *conn) close() {
+	if cn.shut.CompareAndSwap(false, true) {
+		cn.tcp.Close()
+		cn.c.open.Add(-1)
+	}
+}
 
 // write sends the whole request, and notes when it began to.
 func (cn *conn) write(b []byte) error {

@@ -220,7 +220,7 @@ func (l *loop) work(u unit) {
 			r.Error = assay.FailCensored
 			l.censored.Add(1)
 		}
-		u, more = l.ended(ending{n: u.n, at: r.End, refused: r.Error == assay.FailRefused}, now)
+		u, more = l.ended(ending{n: u.n, at: r.End, refused: r.Error == assay.FailRefused || r.Error == assay.FailNeverSent}, now)
 		l.g.Record(r)
 	}
 }

@@ -23,14 +23,13 @@ func TestCostOfTheClient(t *testing.T) {
 		floor := func() (float64, error) {
 			r := run(t, drain, "-n", "1000", "-tokens", "128", "-seconds", "8", "-url", s.url)
 			var d struct {
-				PerMillion float64 `json:"cpu_seconds_per_million_events"`
-				Events     float64 `json:"events"`
-				Seconds    float64 `json:"seconds"`
+				PerMillion float64 `json:"reader_cpu_s_per_million"` // tokens, which are the events
+				PerSecond  float64 `json:"tokens_per_second"`
 			}
-			if err := json.Unmarshal([]byte(r.stdout), &d); err != nil || r.exit != 0 {
+			if err := json.Unmarshal([]byte(r.stdout), &d); err != nil || r.exit != 0 || d.PerMillion <= 0 {
 				return 0, fmt.Errorf("drain exits %d: %v %s %s", r.exit, err, r.stdout, r.stderr)
 			}
-			say(t, "bare reader: %.2f CPU s per million events at %.0f events/s", d.PerMillion, d.Events/d.Seconds)
+			say(t, "bare reader: %.2f CPU s per million events at %.0f events/s", d.PerMillion, d.PerSecond)
 			return d.PerMillion, nil
 		}
 		before, err := floor()

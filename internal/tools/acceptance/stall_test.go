@@ -64,9 +64,17 @@ func TestHonestyUnderAStall(t *testing.T) {
 			p(st.TTFTIntended, 50), p(st.TTFTIntended, 90), p(st.TTFTIntended, 99), want.intended(50), want.intended(90), want.intended(99),
 			st.LateSent, want.late, st.NeverSent, want.never, sum.Client.Certificate)
 		var errs []error
-		for _, level := range []float64{50, 90, 95, 99} {
+		// By send time the truth is 50 ms at every percentile. After the stall
+		// the cap lets 64 requests go at once, again and again, and on two
+		// cores the last of them is read some milliseconds after the first; a
+		// shared machine that stands still adds to that. So in the short run
+		// there is room at the top percentiles.
+		for level, room := range map[float64]float64{50: 0.05, 90: 0.1, 95: 0.2, 99: 0.5} {
+			if long() {
+				room = 0.05
+			}
 			errs = append(errs,
-				within(fmt.Sprintf("ttft p%g", level), p(st.TTFT, level), want.ttft(level), 0.05),
+				within(fmt.Sprintf("ttft p%g", level), p(st.TTFT, level), want.ttft(level), room),
 				within(fmt.Sprintf("ttft_intended p%g", level), p(st.TTFTIntended, level), want.intended(level), 0.05))
 		}
 		if st.LateSent == 0 {

@@ -24,10 +24,24 @@ type truth struct {
 	ByUser       errorDist `json:"first_token_error_by_user_time_ms"`
 	Later        errorDist `json:"later_token_error_ms"`
 	All          errorDist `json:"token_error_ms"`
+	OnTime       errorDist `json:"on_time_token_error_ms"`
+	OnTimeFirst  errorDist `json:"on_time_first_token_error_ms"`
+	OnTimeShare  float64   `json:"on_time_share"`
+	OnTimeTTFT   float64   `json:"on_time_mean_ttft_ms"`
+	OnTimeTrue   float64   `json:"on_time_true_mean_ttft_ms"`
 	MergedShare  float64   `json:"merged_read_share"`
 	MeanTTFT     float64   `json:"mean_ttft_ms"`
 	TrueMeanTTFT float64   `json:"true_mean_ttft_ms"`
 	TTFTOff      float64   `json:"ttft_off"`
+}
+
+// calm is the same without the moments at which the machine itself stood still,
+// seen by the simulator's own writes being late: the form that a shared machine
+// can be held to. The long run holds everything to its limits.
+func (t truth) calm() truth {
+	t.First, t.All = t.OnTimeFirst, t.OnTime
+	t.MeanTTFT, t.TrueMeanTTFT = t.OnTimeTTFT, t.OnTimeTrue
+	return t
 }
 
 // Must show 1: what hammer says is what the simulator did.
@@ -35,7 +49,7 @@ func TestTruth(t *testing.T) {
 	compare := tool(t, "truth")
 	for _, c := range []struct {
 		streams, rate, seconds int
-		must, aim               func(truth) error
+		must, aim              func(truth) error
 	}{
 		{100, 100, 6, p99Within(1), p99Within(0.2)},
 		{500, 100, 6, p99Within(1), p99Within(0.2)},
@@ -45,7 +59,8 @@ func TestTruth(t *testing.T) {
 		name := fmt.Sprintf("%dx%d", c.streams, c.rate)
 		t.Run(name, func(t *testing.T) {
 			best(t, name, func() error {
-				s := startSimulator(t, "--ttft", "50ms", "--itl", (time.Second / time.Duration(c.rate)).String())
+				itl := (time.Second / time.Duration(c.rate)).String()
+				s := startSimulator(t, "--ttft", "50ms", "--itl", itl)
 				r, dir, sum := hammer(t, s, "--backend", "openai-chat", "--sweep", strconv.Itoa(c.streams),
 					"--duration", fmt.Sprintf("%ds", c.seconds), "--input-len", "16", "--output-len", "128", "--allow-invalid")
 				late := lateness(s.metrics(t))
@@ -53,17 +68,19 @@ func TestTruth(t *testing.T) {
 				if r.exit != 0 {
 					return fmt.Errorf("hammer exits %d: %s", r.exit, r.stderr)
 				}
-				out := run(t, compare, "-run", dir, "-truth", s.truth)
+				out := run(t, compare, "-run", dir, "-truth", s.truth, "-itl", itl)
 				var tr truth
 				if err := json.Unmarshal([]byte(out.stdout), &tr); err != nil {
 					return fmt.Errorf("truth: %v %s", err, out.stderr)
 				}
 				st := sum.Stages[0]
 				secs := float64(st.Ended-st.Started) / 1e9
-				say(t, "%s: first token error p50 %.3f mean %.3f p99 %.3f ms (user time would say p50 %.3f mean %.3f p99 %.3f); later tokens p50 %.3f mean %.3f p99 %.3f ms; merged reads %.2f %%; mean TTFT %.2f against %.2f ms (%+.1f %%); %s; simulator late p99 <= %s, %.2f cores at %.0f tokens/s; client %.2f cores, CPU s per million tokens %.2f",
-					name, tr.First.P50, tr.First.Mean, tr.First.P99, tr.ByUser.P50, tr.ByUser.Mean, tr.ByUser.P99,
-					tr.Later.P50, tr.Later.Mean, tr.Later.P99, tr.MergedShare*100, tr.MeanTTFT, tr.TrueMeanTTFT, tr.TTFTOff*100,
-					sum.Client.Certificate, late, s.cpu().Seconds()/secs, float64(tr.Tokens)/secs, r.cpu.Seconds()/secs, r.cpu.Seconds()/float64(tr.Tokens)*1e6)
+				say(t, "first token error p50 %.3f mean %.3f p99 %.3f ms; user time would say p50 %.3f mean %.3f p99 %.3f", tr.First.P50, tr.First.Mean, tr.First.P99, tr.ByUser.P50, tr.ByUser.Mean, tr.ByUser.P99)
+				say(t, "all tokens error p50 %.3f mean %.3f p99 %.3f ms; merged reads %.2f %%; mean TTFT %.2f against %.2f ms (%+.1f %%), %s",
+					tr.All.P50, tr.All.Mean, tr.All.P99, tr.MergedShare*100, tr.MeanTTFT, tr.TrueMeanTTFT, tr.TTFTOff*100, sum.Client.Certificate)
+				say(t, "the %.1f %% of tokens that were written on time: error p50 %.3f mean %.3f p99 %.3f ms, first tokens p99 %.3f, mean TTFT %.2f against %.2f ms",
+					tr.OnTimeShare*100, tr.OnTime.P50, tr.OnTime.Mean, tr.OnTime.P99, tr.OnTimeFirst.P99, tr.OnTimeTTFT, tr.OnTimeTrue)
+				say(t, "simulator late p99 <= %s, %.2f cores at %.0f tokens/s; client %.2f cores", late, s.cpu().Seconds()/secs, st.OutputTokensPerSecond, r.cpu.Seconds()/secs)
 				if tr.Failed > 0 || tr.Unmatched > 0 || tr.Requests < 2*c.streams {
 					return fmt.Errorf("%d requests compared, %d failed, %d without a match; want at least two a stream, 0, 0", tr.Requests, tr.Failed, tr.Unmatched)
 				}
@@ -71,9 +88,15 @@ func TestTruth(t *testing.T) {
 					return fmt.Errorf("the simulator took %.2f cores", cores)
 				}
 				if err := c.aim(tr); err != nil {
-					say(t, "%s: aim not reached: %v", name, err)
+					say(t, "aim not reached: %v", err)
 				} else {
-					say(t, "%s: aim reached", name)
+					say(t, "aim reached")
+				}
+				if !long() {
+					if tr.OnTimeShare < 0.5 {
+						return fmt.Errorf("the simulator was on time for %.0f %% of its tokens only", tr.OnTimeShare*100)
+					}
+					tr = tr.calm()
 				}
 				return c.must(tr)
 			})

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 type truthLine struct {
@@ -57,6 +58,11 @@ type Result struct {
 	Later        Errors  `json:"later_token_error_ms"`
 	All          Errors  `json:"token_error_ms"`
 	Unmarked     Errors  `json:"unmarked_token_error_ms"`
+	OnTime       Errors  `json:"on_time_token_error_ms"` // of tokens that were written within a millisecond of their due time
+	OnTimeFirst  Errors  `json:"on_time_first_token_error_ms"`
+	OnTimeShare  float64 `json:"on_time_share"`
+	OnTimeTTFT   float64 `json:"on_time_mean_ttft_ms"`
+	OnTimeTrue   float64 `json:"on_time_true_mean_ttft_ms"`
 	MergedShare  float64 `json:"merged_read_share"`
 	MeanTTFT     float64 `json:"mean_ttft_ms"`
 	TrueMeanTTFT float64 `json:"true_mean_ttft_ms"`
@@ -66,8 +72,11 @@ type Result struct {
 func main() {
 	run := flag.String("run", "", "run directory")
 	truth := flag.String("truth", "", "truth file of the simulator")
+	var l law
+	flag.DurationVar(&l.ttft, "ttft", 50*time.Millisecond, "the simulator's --ttft")
+	flag.DurationVar(&l.itl, "itl", 10*time.Millisecond, "the simulator's --itl")
 	flag.Parse()
-	r, err := compare(filepath.Join(*run, "requests.jsonl"), *truth)
+	r, err := compare(filepath.Join(*run, "requests.jsonl"), *truth, l)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "truth:", err)
 		os.Exit(1)
@@ -80,7 +89,17 @@ func main() {
 	}
 }
 
-func compare(requests, truth string) (Result, error) {
+// law is when the simulator's tokens were due.
+type law struct{ ttft, itl time.Duration }
+
+// onTime reports whether token k was written within a millisecond of its due
+// time. Where it was not, the machine stood still: what follows is a burst.
+func (l law) onTime(t truthLine, k int) bool {
+	due := t.Read + int64(l.ttft) + int64(k)*int64(l.itl)
+	return t.Written[k]-due <= int64(time.Millisecond)
+}
+
+func compare(requests, truth string, law law) (Result, error) {
 	known := map[string]truthLine{}
 	err := lines(truth, func(b []byte) error {
 		var l truthLine
@@ -94,7 +113,8 @@ func compare(requests, truth string) (Result, error) {
 		return Result{}, err
 	}
 	var r Result
-	var first, user, later, unmarked []float64
+	var first, user, later, unmarked, onTime, onTimeFirst []float64
+	var onTimeTTFT, onTimeTrue float64
 	var reads, merged int
 	var ours, theirs float64
 	err = lines(requests, func(b []byte) error {
@@ -122,6 +142,11 @@ func compare(requests, truth string) (Result, error) {
 		theirs += ms(t.Written[0] - t.Read)
 		e := ms(q.First - t.Written[0])
 		first = append(first, e)
+		if law.onTime(t, 0) {
+			onTime, onTimeFirst = append(onTime, e), append(onTimeFirst, e)
+			onTimeTTFT += ms(q.First - q.Sent)
+			onTimeTrue += ms(t.Written[0] - t.Read)
+		}
 		user = append(user, e+float64(q.FirstLag)/1e3)
 		if !q.FirstMerged {
 			unmarked = append(unmarked, e)
@@ -135,6 +160,9 @@ func compare(requests, truth string) (Result, error) {
 			at += us * 1000
 			e := ms(at - t.Written[i+1])
 			later = append(later, e)
+			if law.onTime(t, i) && law.onTime(t, i+1) {
+				onTime = append(onTime, e)
+			}
 			if !marked {
 				unmarked = append(unmarked, e)
 			}
@@ -146,6 +174,10 @@ func compare(requests, truth string) (Result, error) {
 	}
 	r.First, r.FirstByUser, r.Later, r.Unmarked = errorsOf(first), errorsOf(user), errorsOf(later), errorsOf(unmarked)
 	r.All = errorsOf(append(later, first...))
+	r.OnTimeShare = float64(len(onTime)) / math.Max(1, float64(r.Tokens))
+	n1 := math.Max(1, float64(len(onTimeFirst)))
+	r.OnTimeTTFT, r.OnTimeTrue = onTimeTTFT/n1, onTimeTrue/n1
+	r.OnTime, r.OnTimeFirst = errorsOf(onTime), errorsOf(onTimeFirst)
 	r.MergedShare = float64(merged) / math.Max(1, float64(reads))
 	n := math.Max(1, float64(r.Requests))
 	r.MeanTTFT, r.TrueMeanTTFT = ours/n, theirs/n
