@@ -17,11 +17,11 @@ func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return missing
-	case a >= 100 || a == 0:
+	case a >= 99.95 || a == 0:
 		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 10:
+	case a >= 9.995:
 		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 1:
+	case a >= 0.9995:
 		return strconv.FormatFloat(v, 'f', 2, 64)
 	default:
 		return strconv.FormatFloat(v, 'g', 2, 64)

@@ -181,7 +181,9 @@ func engines(s assay.Summary) []Block {
 
 func scaling(s assay.Scaling) string {
 	var b strings.Builder
-	if s.Knee.Known() {
+	if s.Knee.Known() && s.Knee.Why != "" {
+		fmt.Fprintf(&b, "Knee at %s streams by what was measured, but %s. ", streams(s.Knee.Est), s.Knee.Why)
+	} else if s.Knee.Known() {
 		fmt.Fprintf(&b, "Knee at %s streams: beyond it more streams buy more waiting than throughput. ", streams(s.Knee.Est))
 	} else {
 		fmt.Fprintf(&b, "Knee unknown: %s. ", s.Knee.Why)

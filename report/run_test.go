@@ -86,7 +86,7 @@ func TestText(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.0012: "0.0012", 0.5: "0.5", 9.999: "10.00", 51.24: "51.2", 1499.6: "1500", math.NaN(): missing, math.Inf(1): missing} {
+	for v, want := range map[float64]string{0: "0", 0.0012: "0.0012", 0.5: "0.5", 9.999: "10.0", 99.97: "100", 51.24: "51.2", 1499.6: "1500", math.NaN(): missing, math.Inf(1): missing} {
 		if got := number(v); got != want {
 			t.Errorf("number(%g) = %s, want %s", v, got, want)
 		}

@@ -41,6 +41,7 @@ type simulateFlags struct {
 	listen   string
 	portFile string
 	truth    string
+	keyFile  string
 	status   []string
 	law      string
 	role     string
@@ -66,7 +67,7 @@ func NewSimulate() *cobra.Command {
 	fs.StringVar(&f.portFile, "port-file", "", "write the bound address to this file once it listens")
 	fs.StringVar(&f.truth, "truth", "", "write one JSON line a request with the times of its tokens to this file")
 	fs.StringVar(&c.Model, "model", c.Model, "served model name")
-	fs.StringVar(&c.APIKey, "api-key", "", "ask /v1 requests for this key")
+	fs.StringVar(&f.keyFile, "api-key-file", "", "ask /v1 requests for the key that is in this file")
 	fs.Uint64Var(&c.Seed, "seed", 0, "seed of faults and words")
 
 	fs.StringVar(&f.law, "law", string(c.Law), "when tokens are due: fixed or batching")
@@ -109,6 +110,15 @@ func NewSimulate() *cobra.Command {
 // resolve turns the flags that are text into the Config's types.
 func (f *simulateFlags) resolve() error {
 	f.config.Law, f.config.Role = simulate.Law(f.law), simulate.Role(f.role)
+	if f.keyFile != "" {
+		b, err := os.ReadFile(f.keyFile)
+		if err != nil {
+			return fmt.Errorf("read the API key: %w", err)
+		}
+		if f.config.APIKey = strings.TrimSpace(string(b)); f.config.APIKey == "" {
+			return fmt.Errorf("read the API key: %s is empty", f.keyFile)
+		}
+	}
 	if len(f.status) > 0 {
 		f.config.Faults.Status = map[int]float64{}
 	}
