@@ -53,7 +53,7 @@ type random struct {
 
 func newRandom(d Data, r ruler, seed uint64, runID string) *random {
 	h := fnv.New64a()
-	io.WriteString(h, runID)
+	_, _ = io.WriteString(h, runID) // never fails, by its documentation
 	p := &random{data: d, ruler: r, seed: seed, salt: h.Sum64()}
 	if d.PrefixTokens > 0 {
 		rng := rand.New(rand.NewPCG(seed, math.MaxUint64))

@@ -74,7 +74,7 @@ func (s *stream) parseHead() (interim bool, err error) {
 	h := heads.Get().(*headReader)
 	h.bytes.Reset(s.head)
 	h.buffered.Reset(&h.bytes)
-	resp, err := http.ReadResponse(h.buffered, postRequest)
+	resp, err := http.ReadResponse(h.buffered, postRequest) //nolint:bodyclose // of the body there is nothing here
 	heads.Put(h)
 	if err != nil {
 		return false, &streamError{what: "not an HTTP reply", body: []byte(err.Error())}

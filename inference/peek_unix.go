@@ -3,6 +3,7 @@
 package inference
 
 import (
+	"errors"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,11 +24,11 @@ func peek(raw syscall.RawConn) (n int, err error) {
 // silent reports whether the connection is open and has nothing to read.
 func silent(raw syscall.RawConn) bool {
 	_, err := peek(raw)
-	return err == unix.EAGAIN || err == unix.EINTR
+	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)
 }
 
 // closed reports whether the connection's end was reached.
 func closed(raw syscall.RawConn) bool {
 	n, err := peek(raw)
-	return n <= 0 && err != unix.EAGAIN && err != unix.EINTR
+	return n <= 0 && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
 }

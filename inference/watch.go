@@ -103,7 +103,7 @@ func (w *watched) overdue(now int64) {
 // kill makes the request's reads and writes fail. The caller holds mu.
 func (w *watched) kill(why int32) {
 	if w.killed.CompareAndSwap(killedNot, why) {
-		w.conn.tcp.SetDeadline(past)
+		_ = w.conn.tcp.SetDeadline(past) // fails on a closed connection, which is as good
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *watched) lookAfter() {
 	defer w.mu.Unlock()
 	if w.conn != nil && w.conn.raw != nil && closed(w.conn.raw) {
 		w.kicked = true
-		w.conn.tcp.SetReadDeadline(past)
+		_ = w.conn.tcp.SetReadDeadline(past) // likewise
 	}
 }
 

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -585,7 +584,7 @@ func BenchmarkGenerator(b *testing.B) {
 				b.Fatal(err)
 			}
 			if res := g.Run(b.Context(), tc.stage, s); res.Sent != b.N {
-				b.Fatal(fmt.Sprintf("%+v", res))
+				b.Fatalf("%+v", res)
 			}
 		})
 	}

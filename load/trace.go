@@ -37,7 +37,7 @@ const (
 func ReadTrace(r io.Reader) ([]Arrival, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	if bom, _ := br.Peek(3); string(bom) == "\ufeff" {
-		br.Discard(3)
+		_, _ = br.Discard(3) // they were peeked at
 	}
 	start, err := br.Peek(512)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {

@@ -21,7 +21,7 @@ func newBell() (bell, error) {
 
 func (b bell) ring() {
 	one := [8]byte{1}
-	unix.Write(b.fd, one[:]) // full means that it is ringing already
+	_, _ = unix.Write(b.fd, one[:]) // full means that it is ringing already
 }
 
 func (b bell) wait(d time.Duration) {
@@ -30,7 +30,7 @@ func (b bell) wait(d time.Duration) {
 	fds := [1]unix.PollFd{{Fd: int32(b.fd), Events: unix.POLLIN}}
 	if n, _ := unix.Ppoll(fds[:], &ts, nil); n > 0 {
 		var buf [8]byte
-		unix.Read(b.fd, buf[:])
+		_, _ = unix.Read(b.fd, buf[:])
 	}
 }
 
@@ -42,5 +42,5 @@ func tightenTimer() (restore func()) {
 	if errno != 0 || unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) != nil {
 		return func() {}
 	}
-	return func() { unix.Prctl(unix.PR_SET_TIMERSLACK, old, 0, 0, 0) }
+	return func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, old, 0, 0, 0) }
 }

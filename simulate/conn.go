@@ -271,7 +271,7 @@ func (c *conn) leave() {
 	shut := c.shut && !c.broken
 	c.mu.Unlock()
 	if shut {
-		io.Copy(io.Discard, c.nc)
+		_, _ = io.Copy(io.Discard, c.nc)
 	}
 	c.nc.Close()
 }
@@ -280,8 +280,8 @@ func (c *conn) leave() {
 // unread input would turn into a reset that can overtake the answer.
 func (c *conn) closeSoftly() {
 	if tcp, ok := c.nc.(*net.TCPConn); ok {
-		tcp.CloseWrite()
-		tcp.SetReadDeadline(time.Now().Add(time.Second))
+		_ = tcp.CloseWrite()
+		_ = tcp.SetReadDeadline(time.Now().Add(time.Second))
 		return
 	}
 	c.nc.Close()
@@ -290,7 +290,7 @@ func (c *conn) closeSoftly() {
 // reset closes the connection with a TCP reset.
 func (c *conn) reset() {
 	if tcp, ok := c.nc.(*net.TCPConn); ok {
-		tcp.SetLinger(0)
+		_ = tcp.SetLinger(0)
 	}
 	c.nc.Close()
 }

@@ -136,7 +136,7 @@ func (e *Engine) Handler() http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		nc.SetDeadline(time.Time{})
+		_ = nc.SetDeadline(time.Time{})
 		e.serve(newConn(e, nc, rw.Reader), req, body)
 	})
 }

@@ -108,7 +108,7 @@ func run(c config, out io.Writer) error {
 			fd := int(ev.Fd)
 			k, err := unix.Read(fd, buf)
 			if err != nil || k == 0 {
-				return fmt.Errorf("stream ended by the server: %v", err)
+				return fmt.Errorf("stream ended by the server: %w", errors.Join(err, io.EOF))
 			}
 			reads++
 			size += int64(k)
@@ -132,7 +132,7 @@ func run(c config, out io.Writer) error {
 	for _, at := range starts {
 		for wait := at - time.Since(start); wait > 0; wait = at - time.Since(start) {
 			ts := unix.NsecToTimespec(int64(wait))
-			unix.Ppoll([]unix.PollFd{{Fd: int32(ep), Events: unix.POLLIN}}, &ts, nil) // early is no harm
+			_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(ep), Events: unix.POLLIN}}, &ts, nil) // early is no harm
 			if err := serve(0); err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ func run(c config, out io.Writer) error {
 		if err := unix.Connect(fd, to); err != nil {
 			return err
 		}
-		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
 			return err
 		}
