@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/assay-bench/assay"
 )
@@ -82,7 +83,8 @@ func (c *Client) dialFailure(ctx context.Context, err error) (assay.Failure, str
 		c.limits.memory.Add(1)
 		return assay.FailNeverSent, "memory: " + err.Error()
 	}
-	if ctx.Err() != nil {
+	// The dialer sees a deadline a moment before the context says so.
+	if due, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(due) {
 		return assay.FailCancelled, "while connecting"
 	}
 	if isTimeout(err) {
