@@ -36,17 +36,16 @@ var mayImport = map[string][]string{
 	"summary":          {"", "stat"},
 	"report":           {""},
 	"report/dialect":   {""},
-	"hammer":           {"", "inference", "load", "telemetry", "journal", "summary", "stat", "internal/clock"},
+	"hammer":           {"", "inference", "load", "telemetry", "journal", "summary", "internal/clock"},
 	"internal/clock":   {},
-	"internal/command": {"", "hammer", "inference", "journal", "report", "report/dialect", "simulate", "summary", "telemetry", "load"},
+	"internal/command": {"", "hammer", "journal", "report", "report/dialect", "simulate", "summary"},
 	"cmd/assay":        {"internal/command"},
 	"cmd/assay-node":   {"internal/command"},
 }
 
 type listed struct {
-	ImportPath  string
-	Imports     []string
-	TestImports []string
+	ImportPath string
+	Imports    []string
 }
 
 func goList(t *testing.T, args ...string) []byte {
@@ -62,6 +61,21 @@ func goList(t *testing.T, args ...string) []byte {
 	return out
 }
 
+func packages(t *testing.T) []listed {
+	t.Helper()
+	var all []listed
+	dec := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Imports", "./...")))
+	for {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
 func short(path string) (string, bool) {
 	if path == module {
 		return "", true
@@ -70,14 +84,7 @@ func short(path string) (string, bool) {
 }
 
 func TestImportsFollowTheTable(t *testing.T) {
-	dec := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Imports", "./...")))
-	for {
-		var p listed
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range packages(t) {
 		name, ok := short(p.ImportPath)
 		if !ok || strings.HasPrefix(name, "internal/tools/") {
 			continue // tools of our own workshop may look at everything
@@ -207,14 +214,7 @@ func TestInterfacesAreSmall(t *testing.T) {
 
 // Only summary takes quantiles of requests: everybody else reads the summary.
 func TestOnlySummaryTakesQuantiles(t *testing.T) {
-	dec := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Imports", "./...")))
-	for {
-		var p listed
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range packages(t) {
 		name, ok := short(p.ImportPath)
 		if ok && name != "summary" && !strings.HasPrefix(name, "internal/tools/") && slices.Contains(p.Imports, module+"/stat") {
 			t.Errorf("%s imports stat; quantiles over requests are summary's", name)
