@@ -46,7 +46,7 @@ and an objective (--slo) was not kept.`,
 	}
 	f.register(cmd.Flags())
 	cmd.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := io.WriteString(c.OutOrStderr(), hammerUsage(c.Flags()))
+		_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n\n%s", c.UseLine(), c.Example, hammerUsage(c.Flags()))
 		return err
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
