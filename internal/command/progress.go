@@ -20,6 +20,7 @@ const logEvery = 10 * time.Second
 type progress struct {
 	w     io.Writer
 	tty   bool
+	width func() int // of the terminal, in columns; 0: unknown
 	quiet bool
 	last  time.Time // of the last plain line
 	stage string
@@ -27,8 +28,18 @@ type progress struct {
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {
-	f, ok := w.(*os.File)
-	return &progress{w: w, tty: ok && term.IsTerminal(int(f.Fd())), quiet: quiet}
+	p := &progress{w: w, quiet: quiet}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.tty = true
+		p.width = func() int {
+			w, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 0
+			}
+			return w
+		}
+	}
+	return p
 }
 
 // show draws a checkpoint.
@@ -38,6 +49,10 @@ func (p *progress) show(c assay.Checkpoint) {
 	}
 	line := progressLine(c)
 	if p.tty {
+		// A line that wraps could not be drawn over.
+		if w, r := p.width(), []rune(line); w > 1 && len(r) >= w {
+			line = string(r[:w-1])
+		}
 		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
 		p.drawn = true
 		return
