@@ -39,6 +39,7 @@ type Collector struct {
 
 	window, whole tally
 	gauge         gauge
+	backlog       backlog
 }
 
 // tally is what happened in a period of time, whoever it belongs to.
@@ -89,6 +90,7 @@ func (c *Collector) Add(r *assay.Request) {
 	c.latest = max(c.latest, r.End, r.Last)
 	good := r.OK() && c.keepsLimits(r)
 	c.addTime(r, good)
+	c.backlog.add(r, c.plan, c.started)
 	if r.Warmup {
 		c.warmups++
 		return

@@ -28,9 +28,9 @@ const unansweredMost = 0.01
 // Kept answers another question: a search has to go up or down, so it goes by
 // the estimates alone, however few the samples. It is fail when an estimate
 // breaks its limit, when the error rate is above its objective (or 1 % without
-// one), or when an open stage left more than 1 % of its requests unsent or
-// unanswered; unknown when there are no objectives or one has no samples; pass
-// otherwise.
+// one), when an open stage left more than 1 % of its requests unsent or
+// unanswered, or when its backlog grew (see backlog); unknown when there are no
+// objectives or one has no samples; pass otherwise.
 func hold(s *assay.StageSummary, objectives []assay.Objective) ([]assay.Held, assay.Verdict) {
 	if len(objectives) == 0 {
 		return nil, assay.Unknown

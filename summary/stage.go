@@ -49,6 +49,9 @@ func (c *Collector) Summary() assay.StageSummary {
 		}
 	}
 	s.Objectives, s.Kept = hold(&s, c.judge.Objectives)
+	if len(s.Objectives) > 0 && c.backlog.grows(c.plan) {
+		s.Kept = assay.Fail // a rate that the engine falls behind at is not kept
+	}
 	return s
 }
 
@@ -141,6 +144,9 @@ func (c *Collector) warnings(s *assay.StageSummary) []assay.Warning {
 	}
 	if s.Censored > 0 {
 		warn("censored", "%d of %d requests were still under way when the stage's grace ended; their latencies, longer than the others', are missing", s.Censored, c.requests)
+	}
+	if c.backlog.grows(c.plan) {
+		warn("backlog_grows", "the engine did not keep up: %d requests were waiting or under way in the middle of the stage and %d at its end, so latencies would have gone on rising", c.backlog.middle, c.backlog.end)
 	}
 	if c.askedLength > 0 && float64(c.otherLength) > 0.01*float64(c.askedLength) {
 		warn("output_length", "%d of %d answers do not have the number of tokens that was asked for", c.otherLength, c.askedLength)
