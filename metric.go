@@ -63,13 +63,3 @@ var metrics = []Metric{
 
 // Metrics gives the table of metrics in the order of the documentation.
 func Metrics() []Metric { return append([]Metric(nil), metrics...) }
-
-// MetricNamed looks a metric up by its name in summary.json.
-func MetricNamed(name string) (Metric, bool) {
-	for _, m := range metrics {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return Metric{}, false
-}

@@ -28,7 +28,6 @@ type Resumed struct {
 	Requests int
 
 	recorded ids
-	prompts  map[int]uint64
 	next     int
 }
 
@@ -45,9 +44,6 @@ type Progress struct {
 
 // Recorded reports whether a request of this id is on record.
 func (r *Resumed) Recorded(id string) bool { return r.recorded.has(id) }
-
-// UsedPrompt reports whether a request with this prompt is on record.
-func (r *Resumed) UsedPrompt(n int) bool { return r.prompts[n>>6]&(1<<(n&63)) != 0 }
 
 // NextPrompt is one more than the highest prompt number on record.
 func (r *Resumed) NextPrompt() int { return r.next }
@@ -101,7 +97,7 @@ func (w *Writer) takeUp() (*Resumed, error) {
 		return nil, ErrComplete
 	}
 	r := &Resumed{Manifest: run.manifest, Checkpoint: run.checkpoint, Torn: run.torn,
-		recorded: ids{}, prompts: map[int]uint64{}}
+		recorded: ids{}}
 	if err := r.read(run); err != nil {
 		return nil, err
 	}
@@ -179,7 +175,6 @@ func (r *Resumed) read(run *Run) error {
 		r.Requests++
 		r.recorded[fingerprint(q.ID)] = struct{}{}
 		if q.Prompt >= 0 {
-			r.prompts[q.Prompt>>6] |= 1 << (q.Prompt & 63)
 			r.next = max(r.next, q.Prompt+1)
 		}
 		if i, ok := stage[q.Stage]; ok {
