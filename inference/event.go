@@ -115,11 +115,7 @@ func count(s *scanner, dst *int64, seen *bool) {
 }
 
 func (e *event) readChoices(s *scanner, text *[]byte) {
-	if s.space() != '[' {
-		s.skip()
-		return
-	}
-	if !s.open(']') {
+	if !s.enter('[', ']') {
 		return
 	}
 	for {
@@ -132,11 +128,7 @@ func (e *event) readChoices(s *scanner, text *[]byte) {
 }
 
 func (e *event) readChoice(s *scanner, text *[]byte) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
+	if !s.enter('{', '}') {
 		return
 	}
 	var buf [64]byte
@@ -161,11 +153,7 @@ func (e *event) readChoice(s *scanner, text *[]byte) {
 
 // readMessage reads OpenAI's delta and Ollama's message, whose members agree.
 func (e *event) readMessage(s *scanner, text *[]byte) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
+	if !s.enter('{', '}') {
 		return
 	}
 	var buf [64]byte
@@ -201,11 +189,7 @@ func (e *event) readMessage(s *scanner, text *[]byte) {
 }
 
 func (e *event) readUsage(s *scanner) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
+	if !s.enter('{', '}') {
 		return
 	}
 	var buf [64]byte
@@ -227,11 +211,7 @@ func (e *event) readUsage(s *scanner) {
 }
 
 func (e *event) readDetails(s *scanner) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
+	if !s.enter('{', '}') {
 		return
 	}
 	var buf [64]byte
@@ -249,11 +229,7 @@ func (e *event) readDetails(s *scanner) {
 
 // readTimings reads llama.cpp's own figures.
 func (e *event) readTimings(s *scanner) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
+	if !s.enter('{', '}') {
 		return
 	}
 	var buf [64]byte
