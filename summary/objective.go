@@ -31,7 +31,7 @@ const unansweredMost = 0.01
 // one), when an open stage left more than 1 % of its requests unsent or
 // unanswered, or when its backlog grew (see backlog); unknown when there are no
 // objectives or one has no samples; pass otherwise.
-func hold(s *assay.StageSummary, objectives []assay.Objective) ([]assay.Held, assay.Verdict) {
+func hold(s *assay.StageSummary, objectives []assay.Objective, backlogGrows bool) ([]assay.Held, assay.Verdict) {
 	if len(objectives) == 0 {
 		return nil, assay.Unknown
 	}
@@ -62,6 +62,9 @@ func hold(s *assay.StageSummary, objectives []assay.Objective) ([]assay.Held, as
 		if float64(s.NeverSent+s.Censored) > unansweredMost*float64(s.Requests) {
 			lower(assay.Fail)
 		}
+	}
+	if backlogGrows {
+		lower(assay.Fail) // a rate that the engine falls behind at is not kept
 	}
 	return out, kept
 }

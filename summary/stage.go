@@ -48,10 +48,7 @@ func (c *Collector) Summary() assay.StageSummary {
 			s.Engine.OursOverTheirs = &ratio
 		}
 	}
-	s.Objectives, s.Kept = hold(&s, c.judge.Objectives)
-	if len(s.Objectives) > 0 && c.backlog.grows(c.plan) {
-		s.Kept = assay.Fail // a rate that the engine falls behind at is not kept
-	}
+	s.Objectives, s.Kept = hold(&s, c.judge.Objectives, c.backlog.grows(c.plan))
 	return s
 }
 
