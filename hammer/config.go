@@ -21,6 +21,8 @@ type Config struct {
 	Model    string `json:"model"`
 	Insecure bool   `json:"insecure,omitempty"` // do not verify TLS certificates
 
+	engineVersion string // what the engine says of itself; the manifest keeps it
+
 	APIKey  string            `json:"-"`
 	Headers map[string]string `json:"-"`
 	// HeaderNames are recorded in place of the headers, which may be secrets.

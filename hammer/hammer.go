@@ -91,14 +91,11 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 	if err != nil {
 		return assay.Summary{}, fmt.Errorf("encode the configuration: %w", err)
 	}
-	engine := assay.Engine{URL: c.URL, Backend: c.Backend, Model: c.Model}
-	if found, err := inference.Discover(ctx, c.URL, r.discover()); err == nil {
-		engine.Version = found.Version
-	}
 	r.w, err = journal.Create(dir, assay.Manifest{
 		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),
-		Node: telemetry.DescribeNode(), Engine: engine, Clock: r.client.Source(),
-		Seed: c.Seed, Version: opt.Version, Config: config, Judge: c.Judge,
+		Node: telemetry.DescribeNode(), Clock: r.client.Source(),
+		Engine: assay.Engine{URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion},
+		Seed:   c.Seed, Version: opt.Version, Config: config, Judge: c.Judge,
 	})
 	if err != nil {
 		return assay.Summary{}, err

@@ -51,15 +51,15 @@ func Find(ctx context.Context, ports []int) (string, error) {
 // Resolve fills in what the engine itself must tell: which dialect it speaks
 // and which model it serves. It waits for the engine if the configuration says so.
 func Resolve(ctx context.Context, c *Config) error {
-	r := run{cfg: *c}
-	found, err := inference.Discover(ctx, c.URL, r.discover())
+	ask := inference.DiscoverOptions{APIKey: c.APIKey, Headers: c.Headers, TLS: c.tls()}
+	found, err := inference.Discover(ctx, c.URL, ask)
 	for start := time.Now(); err != nil && time.Since(start) < time.Duration(c.ReadyCheck); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
-		found, err = inference.Discover(ctx, c.URL, r.discover())
+		found, err = inference.Discover(ctx, c.URL, ask)
 	}
 	if err != nil {
 		// An engine that lists nothing may still answer, if it is told what to ask.
@@ -68,6 +68,7 @@ func Resolve(ctx context.Context, c *Config) error {
 		}
 		return fmt.Errorf("%w at %s: %w", ErrNoEngine, c.URL, err)
 	}
+	c.engineVersion = found.Version
 	if c.Backend == "" {
 		c.Backend = string(found.Backend)
 	}
@@ -78,11 +79,6 @@ func Resolve(ctx context.Context, c *Config) error {
 		c.Model = found.Models[0]
 	}
 	return nil
-}
-
-// discover is how the engine is asked about itself.
-func (r *run) discover() inference.DiscoverOptions {
-	return inference.DiscoverOptions{APIKey: r.cfg.APIKey, Headers: r.cfg.Headers, TLS: r.cfg.tls()}
 }
 
 func (c *Config) tls() *tls.Config {
