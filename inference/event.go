@@ -115,7 +115,11 @@ func count(s *scanner, dst *int64, seen *bool) {
 }
 
 func (e *event) readChoices(s *scanner, text *[]byte) {
-	if !s.enter('[', ']') {
+	if s.space() != '[' {
+		s.skip()
+		return
+	}
+	if !s.open(']') {
 		return
 	}
 	for {
@@ -128,7 +132,11 @@ func (e *event) readChoices(s *scanner, text *[]byte) {
 }
 
 func (e *event) readChoice(s *scanner, text *[]byte) {
-	if !s.enter('{', '}') {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	if !s.open('}') {
 		return
 	}
 	var buf [64]byte
@@ -153,7 +161,11 @@ func (e *event) readChoice(s *scanner, text *[]byte) {
 
 // readMessage reads OpenAI's delta and Ollama's message, whose members agree.
 func (e *event) readMessage(s *scanner, text *[]byte) {
-	if !s.enter('{', '}') {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	if !s.open('}') {
 		return
 	}
 	var buf [64]byte
@@ -189,7 +201,11 @@ func (e *event) readMessage(s *scanner, text *[]byte) {
 }
 
 func (e *event) readUsage(s *scanner) {
-	if !s.enter('{', '}') {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	if !s.open('}') {
 		return
 	}
 	var buf [64]byte
@@ -211,7 +227,11 @@ func (e *event) readUsage(s *scanner) {
 }
 
 func (e *event) readDetails(s *scanner) {
-	if !s.enter('{', '}') {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	if !s.open('}') {
 		return
 	}
 	var buf [64]byte
@@ -229,7 +249,11 @@ func (e *event) readDetails(s *scanner) {
 
 // readTimings reads llama.cpp's own figures.
 func (e *event) readTimings(s *scanner) {
-	if !s.enter('{', '}') {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	if !s.open('}') {
 		return
 	}
 	var buf [64]byte

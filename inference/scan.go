@@ -36,16 +36,6 @@ func (s *scanner) space() byte {
 
 func (s *scanner) fail() { s.bad = true; s.i = len(s.b) }
 
-// enter begins an object or an array that has something in it. Any other value
-// is passed over.
-func (s *scanner) enter(open, end byte) bool {
-	if s.space() != open {
-		s.skip()
-		return false
-	}
-	return s.open(end)
-}
-
 // open enters an object or array and reports whether it has a member.
 func (s *scanner) open(closer byte) bool {
 	s.i++
