@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -183,6 +184,9 @@ func TestEngineDies(t *testing.T) {
 	}
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("noticed after %s", took)
+	}
+	if !slices.ContainsFunc(sum.Warnings, func(w assay.Warning) bool { return w.Kind == string(assay.EventEngineDown) }) {
+		t.Errorf("the record does not say that the engine died: %v", sum.Warnings)
 	}
 	if sum.Stages[0].Errors[assay.FailRefused] == 0 || sum.Stages[0].OK == 0 {
 		t.Errorf("%d succeeded before, errors %v", sum.Stages[0].OK, sum.Stages[0].Errors)

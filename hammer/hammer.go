@@ -148,9 +148,12 @@ func (r *run) measure(ctx context.Context, dir string, before *journal.Resumed) 
 	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		err = ErrInterrupted
 		r.event(assay.EventInterrupted, "", "interrupted", nil)
+	case errors.Is(err, ErrEngineDown):
+		r.event(assay.EventEngineDown, "", err.Error(), nil)
 	}
 	return r.finish(dir, err)
 }
