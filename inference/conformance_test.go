@@ -92,6 +92,11 @@ func marks(t *testing.T, d dialect, tr transport) {
 		w.finish()
 	}), d, tr, nil)
 	r := calm(t, c, &Job{Prompt: "p", MaxTokens: 2}, 2)
+	// By our own clock a first token that was read late has a short gap behind
+	// it: likewise not what is tested.
+	for i := 0; i < 20 && r.OK() && r.First-wrote[0].Load() > int64(2*time.Millisecond); i++ {
+		r = calm(t, c, &Job{Prompt: "p", MaxTokens: 2}, 2)
+	}
 	if !r.OK() || r.Status != 200 {
 		t.Fatalf("%d %s: %s", r.Status, r.Error, r.Detail)
 	}
