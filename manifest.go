@@ -26,6 +26,11 @@ type Judge struct {
 	Objectives []Objective `json:"objectives,omitempty"`
 	// Percentiles are the levels to report besides 50, 90, 95 and 99.
 	Percentiles []float64 `json:"percentiles,omitempty"`
+	// Baseline is what the node's health is held against; nil: none was given.
+	Baseline *Baseline `json:"baseline,omitempty"`
+	// PricePerHour is what renting the node costs, EnergyRate what a kWh costs.
+	PricePerHour *Money `json:"price_per_hour,omitempty"`
+	EnergyRate   *Money `json:"energy_rate_per_kwh,omitempty"`
 	// Search says what the stages looked for: "", "saturate", "find-max-rate", "find-max-concurrency", "sustain".
 	Search Search `json:"search,omitempty"`
 }
@@ -65,11 +70,25 @@ type Node struct {
 	GPUs        []GPU  `json:"gpus"` // empty: none were found
 }
 
-// GPU is one accelerator, by its own word.
+// GPU is one accelerator, by its own word. What it does not say is absent.
 type GPU struct {
-	UUID        string `json:"uuid"`
-	Name        string `json:"name"`
-	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+	UUID             string  `json:"uuid"`
+	Name             string  `json:"name"`
+	Index            int     `json:"index"`
+	Source           string  `json:"source,omitempty"` // who said so: nvml, nvidia-smi, amdgpu, dcgm
+	MemoryBytes      int64   `json:"memory_bytes,omitempty"`
+	PCIBusID         string  `json:"pci_bus_id,omitempty"`
+	Serial           string  `json:"serial,omitempty"`
+	VBIOS            string  `json:"vbios,omitempty"`
+	Driver           string  `json:"driver,omitempty"`
+	CUDA             string  `json:"cuda,omitempty"`
+	SMCount          int     `json:"sm_count,omitempty"` // or compute units
+	BusWidthBits     int     `json:"bus_width_bits,omitempty"`
+	MaxSMClockHz     float64 `json:"max_sm_clock_hertz,omitempty"`
+	MaxMemoryClockHz float64 `json:"max_memory_clock_hertz,omitempty"`
+	PowerLimitWatts  float64 `json:"power_limit_watts,omitempty"`
+	MIG              string  `json:"mig,omitempty"`  // enabled, disabled; absent: not known
+	VGPU             string  `json:"vgpu,omitempty"` // none, passthrough, vgpu, host…; absent: not known
 }
 
 // Engine is what answered.

@@ -6,18 +6,28 @@ const SummaryFormat = "assay/summary/v1"
 // Summary is summary.json: a run, reduced to numbers. It is derived: it can be
 // made again from the other files.
 type Summary struct {
-	Format   string         `json:"format"`
-	RunID    string         `json:"run_id"`
-	Status   Status         `json:"status"`
-	Engine   Engine         `json:"engine"`
-	Started  int64          `json:"started_ns"`
-	Ended    int64          `json:"ended_ns"`
-	Client   ClientSummary  `json:"client"`
-	Stages   []StageSummary `json:"stages"`
-	Scaling  *Scaling       `json:"scaling,omitempty"`
-	FindMax  *FindMax       `json:"find_max,omitempty"`
-	Runs     []Variation    `json:"runs,omitempty"` // run-to-run variation with --num-runs
-	Warnings []Warning      `json:"warnings"`
+	Format  string         `json:"format"`
+	RunID   string         `json:"run_id"`
+	Status  Status         `json:"status"`
+	Engine  Engine         `json:"engine"`
+	Started int64          `json:"started_ns"`
+	Ended   int64          `json:"ended_ns"`
+	Client  ClientSummary  `json:"client"`
+	Stages  []StageSummary `json:"stages"`
+	Scaling *Scaling       `json:"scaling,omitempty"`
+	FindMax *FindMax       `json:"find_max,omitempty"`
+	Runs    []Variation    `json:"runs,omitempty"` // run-to-run variation with --num-runs
+	// What the readings say of the node meanwhile; empty and null where nothing
+	// was read.
+	GPUs     []GPUSummary   `json:"gpus,omitempty"`
+	Host     *HostSummary   `json:"host,omitempty"`
+	Energy   *EnergySummary `json:"energy,omitempty"` // of all GPUs together
+	Sampling *Sampling      `json:"sampling,omitempty"`
+	Windows  []Window       `json:"windows,omitempty"`
+	Trends   []Trend        `json:"trends,omitempty"`
+	// Restarts of the engine that were seen.
+	Restarts int       `json:"engine_restarts,omitempty"`
+	Warnings []Warning `json:"warnings"`
 }
 
 // Warning is a doubt about the run, as data.
@@ -119,6 +129,12 @@ type StageSummary struct {
 	Objectives []Held `json:"objectives,omitempty"`
 	// Kept is whether all objectives held; unknown when one could not be decided.
 	Kept Verdict `json:"kept"`
+	// Joules that all GPUs used in the steady window; null: not read.
+	Joules *float64 `json:"joules,omitempty"`
+	// WindowCV is the standard deviation ÷ mean of tokens a second over windows
+	// of the steady window, less what counting alone would give; null: too few.
+	WindowCV   *float64    `json:"window_cv,omitempty"`
+	Replicates *Replicates `json:"replicates,omitempty"`
 }
 
 // Little is Little's law as a check on ourselves: requests in flight by a
