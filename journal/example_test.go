@@ -52,7 +52,7 @@ func TestExampleBytes(t *testing.T) {
 		makeExample(t, exampleDir, 5*second)
 	}
 	makeExample(t, dir, 5*second)
-	for _, name := range []string{journal.RunFile, journal.RequestsFile, journal.TelemetryFile, journal.EventsFile, journal.CheckpointFile} {
+	for _, name := range []string{journal.RunFile, journal.RequestsFile, journal.TelemetryFile, journal.ChecksFile, journal.EventsFile, journal.CheckpointFile} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,16 @@ func TestExampleReads(t *testing.T) {
 	if len(ids) != 239 || len(failures) != len(assay.Failures()) {
 		t.Errorf("%d requests, %v", len(ids), failures)
 	}
-	readings, events := 0, 0
+	readings, events, checks := 0, 0, 0
+	for c, err := range run.Checks() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Name == "" || c.Verdict == assay.Unknown {
+			t.Errorf("check %+v", c)
+		}
+		checks++
+	}
 	for _, err := range run.Readings() {
 		if err != nil {
 			t.Fatal(err)
@@ -107,8 +116,8 @@ func TestExampleReads(t *testing.T) {
 		}
 		events++
 	}
-	if readings != 400 || events != 17 {
-		t.Errorf("%d readings, %d events", readings, events)
+	if readings != 400 || events != 17 || checks != 1 {
+		t.Errorf("%d readings, %d events, %d checks", readings, events, checks)
 	}
 	c, err := run.Checkpoint()
 	if err != nil || c.Offsets[journal.RequestsFile] == 0 {

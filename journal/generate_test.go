@@ -42,6 +42,9 @@ func writeExample(w *journal.Writer, length int64) error {
 		g.stage(assay.Stage{Name: fmt.Sprintf("c%d", n), Kind: assay.LoadClosed, Concurrency: n, DurationNS: length, GraceNS: 5 * second})
 	}
 	g.stage(assay.Stage{Name: "open", Kind: assay.LoadOpen, Rate: 15, Burstiness: 1, Concurrency: 4, DurationNS: length, GraceNS: 5 * second})
+	g.keep(w.Check(assay.Check{At: g.now, Name: "compute.product", Device: "GPU-0", Verdict: assay.Pass,
+		Evidence: "the product has the known hash", Proves: "the device multiplies right",
+		DoesNotProve: "that the device is in this machine", Values: map[string]float64{"flops": 4.2e10}, Facts: map[string]string{"sha256": "00"}}))
 	g.keep(w.Event(assay.Event{At: g.now, Kind: assay.EventClockStep, Data: map[string]float64{"seconds": -0.25}}))
 	g.keep(w.Checkpoint(assay.Checkpoint{At: g.now, Status: assay.StatusComplete, StageN: 4, StageOf: 4,
 		ElapsedNS: g.now - exampleTime, Sent: g.sent, Done: g.sent, Errors: g.errors}))

@@ -24,13 +24,15 @@ const (
 	RunFile        = "run.json"
 	RequestsFile   = "requests.jsonl"
 	TelemetryFile  = "telemetry.jsonl"
+	ChecksFile     = "checks.jsonl"
 	EventsFile     = "events.jsonl"
 	CheckpointFile = "checkpoint.json"
 	SummaryFile    = "summary.json"
+	HealthFile     = "health.json"
 )
 
 // appended are the files that grow, in the order of the specification.
-var appended = [...]string{RequestsFile, TelemetryFile, EventsFile}
+var appended = [...]string{RequestsFile, TelemetryFile, ChecksFile, EventsFile}
 
 // MaxLine is the longest line, in bytes without its newline, that is written or
 // read.
@@ -51,7 +53,7 @@ var (
 	ErrRecorded = errors.New("a request of this id is recorded already")
 	// ErrClosed is returned by a Writer that was closed.
 	ErrClosed = errors.New("the run is closed")
-	// ErrNone is returned by Checkpoint and Summary of a Run that has none.
+	// ErrNone is returned by Checkpoint, Summary and Health of a Run that has none.
 	ErrNone = errors.New("there is none")
 )
 

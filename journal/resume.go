@@ -67,7 +67,7 @@ func (s ids) has(id string) bool {
 }
 
 // Resume takes up a run that was broken off: it cuts off torn last lines,
-// removes a summary that is out of date, appends a resumed event (Data:
+// removes a summary and health that are out of date, appends a resumed event (Data:
 // down_seconds, and cut_bytes if there were any), and gives back what is on
 // record. It refuses a run that is complete (ErrComplete) or that another
 // process writes (ErrInUse).
@@ -111,8 +111,10 @@ func (w *Writer) takeUp() (*Resumed, error) {
 			a.size = run.whole[i]
 		}
 	}
-	if err := os.Remove(filepath.Join(w.dir, SummaryFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the old summary: %w", err)
+	for _, derived := range []string{SummaryFile, HealthFile} {
+		if err := os.Remove(filepath.Join(w.dir, derived)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("remove the old %s: %w", derived, err)
+		}
 	}
 	w.recorded = r.recorded
 	now := time.Now()

@@ -139,6 +139,15 @@ func (r *Run) Summary() (*assay.Summary, error) {
 	return &s, nil
 }
 
+// Health is what health.json says; ErrNone when there is none.
+func (r *Run) Health() (*assay.Health, error) {
+	var h assay.Health
+	if err := r.document(HealthFile, &h); err != nil {
+		return nil, err
+	}
+	return &h, nil
+}
+
 var errNoID = errors.New("a request without an id")
 
 // Requests gives the requests in the order in which they were recorded. A
@@ -171,6 +180,11 @@ func (r *Run) Requests() iter.Seq2[*assay.Request, error] {
 // Readings gives the lines of telemetry.jsonl.
 func (r *Run) Readings() iter.Seq2[*assay.Reading, error] {
 	return each[assay.Reading](r.path(TelemetryFile), TelemetryFile, r.whole[telemetry])
+}
+
+// Checks gives the lines of checks.jsonl.
+func (r *Run) Checks() iter.Seq2[*assay.Check, error] {
+	return each[assay.Check](r.path(ChecksFile), ChecksFile, r.whole[checks])
 }
 
 // Events gives the lines of events.jsonl.

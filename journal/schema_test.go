@@ -35,7 +35,7 @@ func document(t *testing.T, b []byte) any {
 // What the code writes keeps the schemas of the format's page.
 func TestSchemasHold(t *testing.T) {
 	for file, name := range map[string]string{
-		journal.RunFile: "run", journal.RequestsFile: "request", journal.TelemetryFile: "reading",
+		journal.RunFile: "run", journal.RequestsFile: "request", journal.TelemetryFile: "reading", journal.ChecksFile: "check",
 		journal.EventsFile: "event", journal.CheckpointFile: "checkpoint", journal.SummaryFile: "summary",
 	} {
 		s := schema(t, name)

@@ -39,6 +39,7 @@ type Writer struct {
 const (
 	requests = iota
 	telemetry
+	checks
 	events
 )
 
@@ -143,6 +144,9 @@ func (w *Writer) Request(r *assay.Request) error {
 // Reading records a reading.
 func (w *Writer) Reading(r assay.Reading) error { return w.value(telemetry, r) }
 
+// Check records what was verified.
+func (w *Writer) Check(c assay.Check) error { return w.value(checks, c) }
+
 // Event records an event. The end of a stage is also brought to the disk.
 func (w *Writer) Event(e assay.Event) error {
 	if err := w.value(events, e); err != nil {
@@ -184,6 +188,9 @@ func (w *Writer) Checkpoint(c assay.Checkpoint) error {
 
 // Summary writes summary.json, the last of a run's files.
 func (w *Writer) Summary(s *assay.Summary) error { return w.put(SummaryFile, s, true) }
+
+// Health writes health.json, which is made from the summary.
+func (w *Writer) Health(h *assay.Health) error { return w.put(HealthFile, h, true) }
 
 // put replaces a file as a whole: a reader sees the old one or the new one.
 func (w *Writer) put(name string, v any, sync bool) error {

@@ -66,7 +66,7 @@ func TestCreateRefusesAndSetsModes(t *testing.T) {
 		t.Errorf("directory: %v, %v", info.Mode(), err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 6 {
+	if err != nil || len(entries) != 7 {
 		t.Errorf("%d files, %v", len(entries), err)
 	}
 	for _, e := range entries {
