@@ -25,6 +25,8 @@ type Faults struct {
 	SlowStart time.Duration // after the start, /health and requests get 503 for so long
 	ColdStart time.Duration // the first request waits so much longer for its first token
 	Drift     float64       // gaps grow by this ratio a minute: gap × (1 + Drift × minutes since start)
+	SlowAt    time.Duration // from so long after the start on …
+	SlowBy    float64       // … gaps are this many times as long, as on a GPU that throttles; 0: never
 	Leak      int           // bytes really kept for each request
 	StallAt   time.Duration // one stall of all streams, this long after the start …
 	StallFor  time.Duration // … and of this length; 0: none
@@ -55,9 +57,9 @@ func (f Faults) check() error {
 	switch {
 	case sum > 1+1e-9:
 		return fmt.Errorf("fault shares add up to %v, more than every request", sum)
-	case !(f.Usage >= 0) || !(f.Drift >= 0) || f.Leak < 0:
-		return errors.New("fault usage, drift and leak cannot be negative")
-	case f.SlowStart < 0 || f.ColdStart < 0 || f.StallAt < 0 || f.StallFor < 0:
+	case !(f.Usage >= 0) || !(f.Drift >= 0) || !(f.SlowBy >= 0) || f.Leak < 0:
+		return errors.New("fault usage, drift, slow-by and leak cannot be negative")
+	case f.SlowStart < 0 || f.ColdStart < 0 || f.StallAt < 0 || f.StallFor < 0 || f.SlowAt < 0:
 		return errors.New("fault times cannot be negative")
 	case f.StallFor > maxStall:
 		return fmt.Errorf("stall of %v: at most %v", f.StallFor, maxStall)

@@ -4,13 +4,13 @@ package simulate
 type fixed struct {
 	ttft, itl int64
 	chunk     int
-	drift     float64
+	wear      wear
 	heap      []*sequence
 	g         *gauges
 }
 
 func newFixed(c Config, g *gauges) *fixed {
-	return &fixed{ttft: int64(c.TTFT), itl: int64(c.ITL), chunk: c.TokensPerChunk, drift: c.Faults.Drift, g: g}
+	return &fixed{ttft: int64(c.TTFT), itl: int64(c.ITL), chunk: c.TokensPerChunk, wear: c.Faults.wear(), g: g}
 }
 
 func (f *fixed) admit(q *sequence) {
@@ -70,10 +70,10 @@ func (f *fixed) advance(now int64, give give) {
 // after is the due time of the token after the n that were due now. It is
 // computed from the schedule, never from the clock, so lateness does not add up.
 func (f *fixed) after(q *sequence, n int) int64 {
-	if f.drift == 0 {
+	if f.wear.none() {
 		return q.arrived + f.ttft + q.extra + int64(q.given)*f.itl
 	}
-	return q.due + int64(stretch(float64(f.itl), q.due, f.drift)*float64(n))
+	return q.due + int64(f.wear.stretch(float64(f.itl), q.due)*float64(n))
 }
 
 // The heap has four children a node: half the depth of a binary one, and the

@@ -52,7 +52,23 @@ type gauges struct {
 	running, waiting, reserved, preempted atomic.Int64
 }
 
-// stretch is a gap that starts at the given time, made longer by drift.
-func stretch(gap float64, at int64, drift float64) float64 {
-	return gap * (1 + drift*float64(at)/float64(time.Minute))
+// wear is how an engine gets slower with time.
+type wear struct {
+	drift  float64 // ratio a minute
+	slowAt int64
+	slowBy float64 // 0: never
+}
+
+func (f Faults) wear() wear { return wear{f.Drift, int64(f.SlowAt), f.SlowBy} }
+
+// none reports whether gaps are what they always were.
+func (w wear) none() bool { return w.drift == 0 && w.slowBy == 0 }
+
+// stretch is a gap that starts at the given time, made longer.
+func (w wear) stretch(gap float64, at int64) float64 {
+	gap *= 1 + w.drift*float64(at)/float64(time.Minute)
+	if w.slowBy != 0 && at >= w.slowAt {
+		gap *= w.slowBy
+	}
+	return gap
 }

@@ -83,6 +83,17 @@ func TestFixedDrift(t *testing.T) {
 	}
 }
 
+func TestSlowdown(t *testing.T) {
+	slow := Faults{SlowAt: time.Minute, SlowBy: 3}
+	f := newFixed(Config{ITL: 10 * time.Millisecond, TokensPerChunk: 1, Faults: slow}, new(gauges))
+	f.admit(ask1(3, int64(30*time.Second)))
+	f.admit(ask1(3, int64(90*time.Second)))
+	got := play(f)
+	if before, after := got[1].due-got[0].due, got[4].due-got[3].due; before != 10e6 || after != 30e6 {
+		t.Errorf("gaps are %v ns before and %v ns after, want 10 and 30 ms", before, after)
+	}
+}
+
 // The heap gives every token once, in order of time, also when sequences are
 // dropped from its middle.
 func TestFixedOrder(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // starts at an arrival.
 type loop struct {
 	b        Batching
-	drift    float64
+	wear     wear
 	waiting  []*sequence // in order of arrival
 	running  []*sequence // in order of admission
 	reserved int
@@ -24,7 +24,7 @@ type loop struct {
 }
 
 func newLoop(c Config, g *gauges) *loop {
-	return &loop{b: c.Batching, drift: c.Faults.Drift, g: g}
+	return &loop{b: c.Batching, wear: c.Faults.wear(), g: g}
 }
 
 func (l *loop) admit(q *sequence) {
@@ -97,7 +97,7 @@ func (l *loop) begin(now int64) bool {
 	}
 	l.decode = true
 	s := l.b.step(float64(len(l.running)), float64(l.reserved))
-	l.until = t + stretch(s, int64(t), l.drift)
+	l.until = t + l.wear.stretch(s, int64(t))
 	return true
 }
 

@@ -101,6 +101,8 @@ func NewSimulate() *cobra.Command {
 	fs.DurationVar(&x.SlowStart, "slow-start", 0, "answer 503 for so long after the start")
 	fs.DurationVar(&x.ColdStart, "cold-start", 0, "the first request waits so much longer")
 	fs.Float64Var(&x.Drift, "drift", 0, "gaps grow by this ratio a minute")
+	fs.DurationVar(&x.SlowAt, "slow-at", 0, "from so long after the start on …")
+	fs.Float64Var(&x.SlowBy, "slow-by", 0, "… gaps are this many times as long")
 	fs.IntVar(&x.Leak, "leak", 0, "bytes kept for good for each request")
 	fs.DurationVar(&x.StallAt, "stall-at", 0, "hold all tokens back, this long after the start …")
 	fs.DurationVar(&x.StallFor, "stall-for", 0, "… for so long")
