@@ -7,10 +7,12 @@
 // to guess: what cannot be computed is NaN (or ok == false), never zero.
 //
 // Memory is flat: [Counts], [Moments] and [Blocking] take samples one at a time
-// and keep no list of them.
+// and keep no list of them. What looks at a series in its order ([TheilSen],
+// [MannKendall], [Drift], [ChangePoints]) takes a list of windows, not of
+// samples, and bounds its length.
 //
-// testdata/golden.json holds values computed by scipy, and testdata/golden.py
-// the script that made them.
+// testdata/golden.json and testdata/trend.json hold values computed by scipy,
+// pymannkendall and ruptures, and the scripts beside them made them.
 package stat
 
 import (
