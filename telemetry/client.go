@@ -24,6 +24,7 @@ const (
 type Client struct {
 	stalled atomic.Int64 // nanoseconds
 	stop    chan struct{}
+	once    sync.Once
 	done    sync.WaitGroup
 	reads   int
 }
@@ -59,7 +60,15 @@ func (c *Client) watch() {
 func (c *Client) Name() string { return "client" }
 
 // Read gives what the system says of the process.
-func (c *Client) Read(_ context.Context, emit func(assay.Reading)) error {
+func (c *Client) Read(ctx context.Context, emit func(assay.Reading)) error {
+	select {
+	case <-c.stop:
+		return errClosed
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	emit(value("client_suspended_seconds_total", time.Duration(c.stalled.Load()).Seconds()))
 	var errs []error
 	get := func(name string, f func() (float64, error)) {
@@ -84,7 +93,7 @@ func (c *Client) Read(_ context.Context, emit func(assay.Reading)) error {
 
 // Close stops watching.
 func (c *Client) Close() error {
-	close(c.stop)
+	c.once.Do(func() { close(c.stop) })
 	c.done.Wait()
 	return nil
 }
