@@ -1,0 +1,220 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/assay-bench/assay"
+)
+
+// Options says what to verify. The zero value needs only Child.
+type Options struct {
+	// Child is the command line of a program that calls Serve on its standard
+	// input and output.
+	Child []string
+	// Deadline is how long the child may take for everything; zero is two
+	// minutes, and ten where Memory is asked for.
+	Deadline time.Duration
+	// Backend is opencl or cuda; empty takes what there is.
+	Backend string
+	// Devices are indexes into the devices found; empty is all of them.
+	Devices []int
+	// Identities are what other sources say of the GPUs: NVML, nvidia-smi, sysfs.
+	Identities []Identity
+	// SkipCompute leaves the product out.
+	SkipCompute bool
+	// Size is the number of rows and columns; zero is 2000. Others are for tests.
+	Size int
+	// Challenge is the seed of a verifier; zero draws one.
+	Challenge uint64
+	// MinTime is how long the product is repeated at least; zero is 2 s.
+	MinTime time.Duration
+	// Memory asks for the memory check. It takes nearly all of the free memory:
+	// only for a node that serves nobody.
+	Memory bool
+	// MemoryShare is the share of the free memory to check; zero is 0.95.
+	MemoryShare float64
+	// MemoryBytes bounds what is checked; zero is no bound.
+	MemoryBytes uint64
+	// Record gets each operation's event as it comes; nil records nothing. The
+	// Result holds them too.
+	Record func(assay.Operation)
+	// Now is the clock for checks; nil is time.Now.
+	Now func() time.Time
+
+	testChunk uint64 // the largest piece of memory; zero is as large as can be
+}
+
+// Result is what a run found. It holds what there was even when Run fails.
+type Result struct {
+	Devices    []DeviceInfo
+	Checks     []assay.Check
+	Operations []assay.Operation
+}
+
+func (o Options) resolved() (Options, error) {
+	if len(o.Child) == 0 {
+		return o, errors.New("no command line for the child")
+	}
+	if o.Deadline <= 0 {
+		o.Deadline = 2 * time.Minute
+		if o.Memory {
+			o.Deadline = 10 * time.Minute
+		}
+	}
+	if o.Size == 0 {
+		o.Size = Size
+	}
+	if err := checkSize(o.Size); err != nil {
+		return o, err
+	}
+	if o.MinTime <= 0 {
+		o.MinTime = 2 * time.Second
+	}
+	if o.MemoryShare == 0 {
+		o.MemoryShare = 0.95
+	}
+	if !(o.MemoryShare > 0 && o.MemoryShare <= 1) {
+		return o, fmt.Errorf("a share of %g of the memory", o.MemoryShare)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Challenge == 0 {
+		var buf [8]byte
+		if _, err := rand.Read(buf[:]); err != nil {
+			return o, fmt.Errorf("draw a challenge: %w", err)
+		}
+		o.Challenge = binary.LittleEndian.Uint64(buf[:])
+	}
+	return o, nil
+}
+
+func (o Options) request() request {
+	r := request{Backend: o.Backend, Devices: o.Devices, N: o.Size}
+	if !o.SkipCompute {
+		r.Jobs = []productJob{{Seed: GoldenSeed}, {Seed: o.Challenge, Seconds: o.MinTime.Seconds()}}
+	}
+	if o.Memory {
+		r.Memory = &memoryJob{Share: o.MemoryShare, Bytes: o.MemoryBytes, Chunk: o.testChunk, Seed: uint32(o.Challenge)}
+	}
+	return r
+}
+
+// Run verifies the GPUs of this machine. The native work is done by a child that
+// is killed at the deadline; what it sends is judged here. The error is one of
+// this package's, or of the context or the options; a check that failed is not an
+// error.
+func Run(ctx context.Context, o Options) (Result, error) {
+	o, err := o.resolved()
+	if err != nil {
+		return Result{}, err
+	}
+	line, err := json.Marshal(o.request())
+	if err != nil {
+		return Result{}, fmt.Errorf("encode the request: %w", err)
+	}
+	in := newIntake(o)
+	err = in.drive(ctx, append(line, '\n'))
+	return in.result(err), err
+}
+
+// drive starts the child, hands it the request and takes what it says, until it
+// is done, dead or too late.
+func (in *intake) drive(ctx context.Context, request []byte) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, in.o.Deadline, ErrDeadline)
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	defer r.Close()
+	var noise head
+	cmd := exec.Command(in.o.Child[0], in.o.Child[1:]...)
+	cmd.Stdin = bytes.NewReader(request)
+	cmd.Stdout = w
+	cmd.Stderr = &noise
+	cmd.WaitDelay = time.Second // do not wait for grandchildren that hold stderr
+	ownGroup(cmd)
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return fmt.Errorf("start the child: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	var heard error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		heard = in.read(r)
+	}()
+
+	// A driver may hang in the kernel, where not even a kill ends it: after the
+	// deadline nothing is waited for, beyond a moment to collect the dead.
+	abandon := func(why error) error {
+		killGroup(cmd)
+		r.Close() // the reader ends
+		<-read
+		select {
+		case <-exited:
+		case <-time.After(time.Second):
+		}
+		return why
+	}
+	select {
+	case <-ctx.Done():
+		return abandon(context.Cause(ctx))
+	case <-read:
+	}
+	early := errors.Is(heard, io.ErrUnexpectedEOF)
+	if heard != nil && !early {
+		return abandon(heard)
+	}
+	select {
+	case <-ctx.Done():
+		return abandon(context.Cause(ctx))
+	case state := <-exited:
+		killGroup(cmd) // whatever the driver has left running
+		if early {
+			return fmt.Errorf("%w: it ended early (%s)%s", ErrDriver, exitText(state), noise.text())
+		}
+		return nil
+	}
+}
+
+func exitText(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// head keeps the beginning of what the child writes to its standard error: what
+// the driver said before the crash comes first, the runtime's long account of it
+// after. It is read only when the child is dead.
+type head struct{ buf []byte }
+
+const maxHead = 1 << 10
+
+func (t *head) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p[:min(len(p), maxHead-len(t.buf))]...)
+	return len(p), nil
+}
+
+func (t *head) text() string {
+	s := bytes.ToValidUTF8(bytes.TrimSpace(t.buf), []byte("?"))
+	if len(s) == 0 {
+		return ""
+	}
+	return ": " + string(s)
+}
