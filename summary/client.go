@@ -139,10 +139,10 @@ func (c *client) reading(r *assay.Reading) {
 		}
 		return
 	}
-	if r.Value == nil {
+	v, ok := value(r)
+	if !ok {
 		return
 	}
-	v := *r.Value
 	most := func(dst **float64) {
 		if *dst == nil || v > **dst {
 			*dst = &v

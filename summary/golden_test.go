@@ -80,10 +80,15 @@ func TestAnyRunSummarises(t *testing.T) {
 			}
 			m.events = append(m.events, e)
 		}
-		for range rapid.IntRange(0, 4).Draw(t, "readings") {
-			r := assay.Reading{At: at.Draw(t, "at"), Name: rapid.SampledFrom([]string{"client_in_flight", "client_cpu_seconds_total", "client_lag_us"}).Draw(t, "name")}
+		readings := []string{"client_in_flight", "client_cpu_seconds_total", "client_lag_us", "sampling_cpu_seconds_total", "other"}
+		for _, n := range assay.ReadingNames() {
+			readings = append(readings, n.Name)
+		}
+		for range rapid.IntRange(0, 30).Draw(t, "readings") {
+			r := assay.Reading{At: at.Draw(t, "at"), Name: rapid.SampledFrom(readings).Draw(t, "name"),
+				Source: rapid.SampledFrom([]string{"", "nvml", "dcgm"}).Draw(t, "source"), Device: rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "device")}
 			if rapid.Bool().Draw(t, "value") {
-				v := rapid.Float64().Draw(t, "v")
+				v := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Float64Range(0, 1000)).Draw(t, "v")
 				r.Value = &v
 			}
 			r.Counts = rapid.SliceOfN(rapid.Int64Range(-5, 1<<50), 0, 5).Draw(t, "counts")
@@ -113,6 +118,21 @@ func TestAnyRunSummarises(t *testing.T) {
 		}
 		if bytes.Contains(b, []byte("NaN")) {
 			t.Fatal("NaN")
+		}
+		if n := len(s.Windows); n > 1024+3*len(s.Stages) {
+			t.Fatalf("%d windows", n)
+		}
+		for _, g := range s.GPUs {
+			for reason, v := range g.Throttled {
+				if !(v >= 0 && v <= 1) {
+					t.Fatalf("%s for %v of the time", reason, v)
+				}
+			}
+			for name, st := range g.Stats {
+				if !(st.Min <= st.Mean && st.Mean <= st.Max) {
+					t.Fatalf("%s: %+v", name, st)
+				}
+			}
 		}
 		for _, st := range s.Stages {
 			for what, v := range map[string]float64{"error rate": st.ErrorRate, "good share": st.GoodShare, "marked": st.MarkedGapShare, "merged": s.Client.MergedShare} {

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/assay-bench/assay"
 )
@@ -27,6 +28,7 @@ func Of(run Source) (assay.Summary, error) {
 		}
 		o.event(e)
 	}
+	o.prepare(run)
 	for r, err := range run.Readings() {
 		if err != nil {
 			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
@@ -47,6 +49,9 @@ type reduction struct {
 	stages      []*stage
 	byName      map[string]*stage
 	client      client
+	node        *node
+	watched     int // the stage that is looked at for trends; −1: none
+	resumed     []int64
 	first, last int64
 	warnings    []assay.Warning
 	more        int // warnings of events beyond the bound
@@ -55,6 +60,8 @@ type reduction struct {
 type stage struct {
 	*Collector
 	interrupted bool
+	begun       int64   // when it was last started
+	course      *course // nil: nothing says when it was
 }
 
 func (o *reduction) stage(name string, plan assay.Stage) *stage {
@@ -80,7 +87,9 @@ func (o *reduction) event(e *assay.Event) {
 		if s == nil {
 			s = o.stage(e.Stage, plan)
 			s.Started(e.At)
+			s.begun = e.At
 		} else {
+			s.begun = e.At
 			// Taken up again by a resumed run: the requests of both parts are
 			// judged, and the steady window is that of the later part, as a
 			// window with a hole has no throughput.
@@ -106,6 +115,7 @@ func (o *reduction) event(e *assay.Event) {
 	case assay.EventClockStep:
 		o.warn("clock_step", e)
 	case assay.EventResumed:
+		o.resumed = append(o.resumed, e.At)
 		// Nobody measured in the meantime, which belongs to no stage's time.
 		for _, s := range o.stages {
 			if s.ended == 0 {
@@ -129,11 +139,20 @@ func (o *reduction) warn(kind string, e *assay.Event) {
 }
 
 func (o *reduction) reading(r *assay.Reading) {
-	o.client.reading(r)
-	if r.Name == readingInFlight && r.Value != nil {
-		for _, s := range o.stages {
-			s.InFlight(r.At, *r.Value)
+	switch {
+	case strings.HasPrefix(r.Name, "client_"):
+		o.client.reading(r)
+		if v, ok := value(r); ok && r.Name == readingInFlight {
+			for _, s := range o.stages {
+				s.InFlight(r.At, v)
+			}
 		}
+	case r.Name == readingSampling:
+		if v, ok := value(r); ok {
+			o.node.cpu.add(r.At, v)
+		}
+	default:
+		o.node.reading(r)
 	}
 }
 
@@ -141,7 +160,11 @@ func (o *reduction) request(r *assay.Request) {
 	o.last = max(o.last, r.End, r.Last)
 	o.client.request(r)
 	// A stage whose event was lost still has its requests.
-	o.stage(r.Stage, assay.Stage{}).Add(r)
+	s := o.stage(r.Stage, assay.Stage{})
+	s.Add(r)
+	if s.course != nil {
+		s.course.add(r)
+	}
 }
 
 func (o *reduction) summary(run Source) assay.Summary {
@@ -165,12 +188,18 @@ func (o *reduction) summary(run Source) assay.Summary {
 	if o.more > 0 {
 		out.Warnings = append(out.Warnings, assay.Warning{Kind: "more_events", Text: fmt.Sprintf("%d more events are in events.jsonl", o.more)})
 	}
-	for _, s := range o.stages {
+	for i, s := range o.stages {
 		s.complete = s.complete && !s.interrupted
 		sum := s.Summary()
+		if s.course != nil {
+			out.Windows = append(out.Windows, s.course.windows(sum.Name, sum.Ended)...)
+			o.vary(i, s.course, &sum)
+		}
 		out.Stages = append(out.Stages, sum)
 		out.Warnings = append(out.Warnings, s.Collector.warnings(&sum)...)
 	}
+	o.node.fill(&out)
+	out.Trends = o.trends(out.Stages)
 	out.Scaling = scalingOf(out.Stages)
 	out.FindMax = findMaxOf(o.manifest.Judge.Search, out.Stages)
 	out.Runs = variationsOf(out.Stages)

@@ -1,5 +1,6 @@
 // Package summary turns a run into numbers: stages with percentiles and their
-// intervals, goodput, the knee and the cliff, and the client's certificate.
+// intervals, goodput, the knee and the cliff, the client's certificate, and what
+// readings say of GPUs, host and engine meanwhile.
 //
 // It is the only place where quantiles of requests are taken, so that a live
 // search and the report of the finished run cannot differ: a [Collector] takes
@@ -14,9 +15,13 @@
 //   - Throughput is that of a window of time. Whatever ended in the window
 //     counts, also a warm-up; a token counts when it arrived. A request that
 //     was judged late or failed never raises it.
+//   - What was not read is not there. A reading speaks for two seconds; energy
+//     of a part is never given for that of the whole.
+//   - A trend is an alarm when it is larger than a stated effect and than
+//     chance; a run too short or noisy to tell is unknown, not clean.
 //   - A doubt is data ([assay.Warning]), not a print.
-//   - Memory does not grow with the number of requests, only with the number of
-//     distinct microsecond values among them.
+//   - Memory does not grow with the number of requests or readings, only with
+//     the number of distinct microsecond values, and of devices and names.
 package summary
 
 import (

@@ -1,0 +1,225 @@
+package summary
+
+import (
+	"math"
+
+	"github.com/assay-bench/assay"
+)
+
+// course is a stage over time: its requests in windows. The windows' edges lie
+// whole widths from the beginning of the steady window, so that windows are
+// wholly in it or wholly before it.
+//
+// Tokens count in the window in which they arrived, whoever asked for them, as
+// in every throughput. Requests and latencies are those of judged requests.
+// Requests during which the clock was stepped have no place in time.
+type course struct {
+	span
+	slots[cell]
+}
+
+// cell is one window.
+type cell struct {
+	ok, failed          int
+	tokens              float64
+	ttftN, tpotN        int
+	ttftSum, ttftMost   float64 // ns
+	tpotSum             float64 // ns
+	ttftCount, tpotSeen buckets // µs, ns
+}
+
+func mergeCell(a, b *cell) {
+	a.ok += b.ok
+	a.failed += b.failed
+	a.tokens += b.tokens
+	a.ttftN += b.ttftN
+	a.tpotN += b.tpotN
+	a.ttftSum += b.ttftSum
+	a.ttftMost = max(a.ttftMost, b.ttftMost)
+	a.tpotSum += b.tpotSum
+	a.ttftCount.merge(&b.ttftCount)
+	a.tpotSeen.merge(&b.tpotSeen)
+}
+
+// newCourse is that of a stage in [from,to), whose steady window begins at the
+// anchor.
+func newCourse(s span, anchor, width int64) *course {
+	c := &course{span: s, slots: slots[cell]{anchor: anchor, width: width, merge: mergeCell}}
+	c.at(s.from)
+	return c
+}
+
+func (c *course) add(r *assay.Request) {
+	if r.ClockStep {
+		return
+	}
+	c.addTokens(r)
+	if r.Warmup {
+		return
+	}
+	if !r.OK() {
+		if r.Error.OfEngine() && c.in(r.End) {
+			c.at(r.End).failed++
+		}
+		return
+	}
+	if ns, ok := r.TTFT(); ok && plausible(ns) && c.in(r.First) {
+		w := c.at(r.First)
+		w.ttftN++
+		w.ttftSum += float64(ns)
+		w.ttftMost = max(w.ttftMost, float64(ns))
+		w.ttftCount.add((ns + 500) / 1000)
+	}
+	if !c.in(r.Last) {
+		return
+	}
+	w := c.at(r.Last)
+	w.ok++
+	if ns, ok := r.TPOT(); ok && plausible(r.Last-r.First) {
+		w.tpotN++
+		w.tpotSum += ns
+		w.tpotSeen.add(int64(math.Round(ns)))
+	}
+}
+
+// addTokens puts each token into the window of its arrival. A gap costs an
+// addition and a comparison: runs have many more tokens than anything else.
+func (c *course) addTokens(r *assay.Request) {
+	total := tokensOf(r)
+	if total == 0 || !sane(r.First) {
+		return
+	}
+	at := r.First
+	edge := c.edge(at) // the end of the window that at is in
+	if r.Last >= at && r.Last < edge {
+		c.count(at, total)
+		return
+	}
+	share := chunkShares(r, total)
+	from := at // a time in the window that is being filled
+	in := 0.0
+	each := total / float64(chunksOf(r))
+	if share == nil {
+		n := 1
+		for _, v := range r.Gaps {
+			if v < 0 {
+				v = -1 - v
+			}
+			at += int64(v) * 1000
+			if at >= edge {
+				c.count(from, each*float64(n))
+				from, n, edge = at, 0, c.edge(at)
+			}
+			n++
+		}
+		c.count(from, each*float64(n))
+		return
+	}
+	in = share[0]
+	for i, v := range r.Gaps {
+		us, _ := assay.Gap(v)
+		at += int64(us) * 1000
+		if at >= edge {
+			c.count(from, in)
+			from, in, edge = at, 0, c.edge(at)
+		}
+		in += share[i+1]
+	}
+	c.count(from, in)
+}
+
+func (c *course) edge(t int64) int64 {
+	return c.anchor + (floorDiv(t-c.anchor, c.width)+1)*c.width
+}
+
+func (c *course) count(t int64, tokens float64) {
+	if c.in(t) && sane(t) {
+		c.at(t).tokens += tokens
+	}
+}
+
+// chunkShares are the tokens of each chunk where the engine said how many,
+// scaled to the request's count; nil: equal shares.
+func chunkShares(r *assay.Request, total float64) []float64 {
+	if len(r.ChunkTokens) != len(r.Gaps)+1 {
+		return nil
+	}
+	said := 0.0
+	for _, n := range r.ChunkTokens {
+		if n < 0 {
+			return nil
+		}
+		said += float64(n)
+	}
+	if said == 0 {
+		return nil
+	}
+	shares := make([]float64, len(r.ChunkTokens))
+	for i, n := range r.ChunkTokens {
+		shares[i] = float64(n) / said * total
+	}
+	return shares
+}
+
+// windows are those from the stage's beginning to its end.
+func (c *course) windows(name string, ended int64) []assay.Window {
+	c.to = min(c.to, ended)
+	if c.to <= c.from {
+		return nil
+	}
+	c.at(c.to - 1) // a stage that fell silent has windows to its end
+	var out []assay.Window
+	for i := range c.cells {
+		w := &c.cells[i]
+		k := c.first + int64(i)
+		from, to := max(c.from, c.anchor+k*c.width), min(c.to, c.anchor+(k+1)*c.width)
+		if to <= from {
+			continue
+		}
+		out = append(out, assay.Window{
+			Stage: name, From: from, To: to, OK: w.ok, Failed: w.failed, Tokens: int64(math.Round(w.tokens)),
+			TTFT: meanMS(w.ttftSum, w.ttftN), TTFTMax: meanMS(w.ttftMost*float64(min(w.ttftN, 1)), min(w.ttftN, 1)), TPOT: meanMS(w.tpotSum, w.tpotN),
+		})
+	}
+	return out
+}
+
+// steady gives the windows that lie wholly in [anchor,to), in order.
+func (c *course) steady(to int64) []*cell {
+	n := (to - c.anchor) / c.width
+	if n <= 0 || n > slotsMost {
+		return nil
+	}
+	out := make([]*cell, n)
+	for k := range out {
+		if out[k] = c.get(int64(k)); out[k] == nil {
+			out[k] = &cell{}
+		}
+	}
+	return out
+}
+
+func meanMS(sum float64, n int) *float64 {
+	if n == 0 {
+		return nil
+	}
+	v := digits(sum/float64(n)/1e6, 6)
+	return &v
+}
+
+// digits rounds to so many significant ones.
+func digits(v float64, n int) float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return v
+	}
+	e := n - 1 - int(math.Floor(math.Log10(math.Abs(v))))
+	if e < 0 { // whole powers of ten are exact, their fractions are not
+		scale := math.Pow10(-e)
+		return math.Round(v/scale) * scale
+	}
+	if e > 300 {
+		return 0
+	}
+	scale := math.Pow10(e)
+	return math.Round(v*scale) / scale
+}
