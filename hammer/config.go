@@ -31,21 +31,25 @@ type Config struct {
 	Profile  *assay.Profile  `json:"profile,omitempty"`
 	Scenario *assay.Scenario `json:"scenario,omitempty"`
 
-	Load       Load            `json:"load"`
-	Data       Data            `json:"data"`
-	Sampling   Sampling        `json:"sampling"`
-	Connection Connection      `json:"connection"`
-	Timeouts   Timeouts        `json:"timeouts"`
-	Judge      assay.Judge     `json:"judge"`
-	NumRuns    int             `json:"num_runs"`
-	Seed       uint64          `json:"seed"`
-	KeepText   bool            `json:"keep_text,omitempty"`
-	UserClock  bool            `json:"user_clock,omitempty"` // do not use the kernel's stamps
-	Metadata   []KeyValue      `json:"metadata,omitempty"`
-	Label      string          `json:"label,omitempty"`
-	RequestIDs string          `json:"request_id_prefix,omitempty"` // empty: made from the run's id
-	ReadyCheck assay.Duration  `json:"ready_check,omitempty"`       // wait this long for the engine to answer
-	Extra      json.RawMessage `json:"extra_body,omitempty"`        // merged into every request's body
+	Load       Load        `json:"load"`
+	Data       Data        `json:"data"`
+	Sampling   Sampling    `json:"sampling"`
+	Connection Connection  `json:"connection"`
+	Timeouts   Timeouts    `json:"timeouts"`
+	Telemetry  Telemetry   `json:"telemetry"`
+	Judge      assay.Judge `json:"judge"`
+	NumRuns    int         `json:"num_runs"`
+	Seed       uint64      `json:"seed"`
+	KeepText   bool        `json:"keep_text,omitempty"`
+	UserClock  bool        `json:"user_clock,omitempty"` // do not use the kernel's stamps
+	Metadata   []KeyValue  `json:"metadata,omitempty"`
+	Label      string      `json:"label,omitempty"`
+	RequestIDs string      `json:"request_id_prefix,omitempty"` // empty: made from the run's id
+	// ReloadModel has Ollama unload and load its model before the load, so that
+	// the GPU's memory can be seen to rise.
+	ReloadModel bool            `json:"reload_model,omitempty"`
+	ReadyCheck  assay.Duration  `json:"ready_check,omitempty"` // wait this long for the engine to answer
+	Extra       json.RawMessage `json:"extra_body,omitempty"`  // merged into every request's body
 }
 
 // KeyValue is one pair of --metadata, in the order given.
@@ -132,6 +136,14 @@ type Sampling struct {
 	IgnoreEOS         bool     `json:"ignore_eos,omitempty"`
 }
 
+// Telemetry is what is read beside the load.
+type Telemetry struct {
+	// Interval is how often GPUs, host and engine are read; 0: not at all.
+	Interval assay.Duration `json:"interval"`
+	// DCGM is the URL of a dcgm-exporter to read GPUs from; empty: their driver.
+	DCGM string `json:"dcgm_exporter,omitempty"`
+}
+
 // Connection says whether connections are kept between requests.
 type Connection string
 
@@ -162,7 +174,8 @@ func DefaultConfig() Config {
 			Gap:        assay.Duration(time.Minute),
 			Total:      assay.Duration(30 * time.Minute),
 		},
-		NumRuns: 1,
+		Telemetry: Telemetry{Interval: assay.Duration(100 * time.Millisecond)},
+		NumRuns:   1,
 	}
 	c.Load.Grace = assay.Duration(30 * time.Second)
 	quick := BuiltinScenarios()[0]

@@ -42,6 +42,16 @@ type Options struct {
 	Version assay.Version
 	// Progress gets a checkpoint every second; nil: nobody looks.
 	Progress func(assay.Checkpoint)
+	// NVML is the command line of a child that reads NVIDIA's driver for us (see
+	// telemetry.ServeChild); empty: the driver is not read.
+	NVML []string
+	// Checks are what was verified before; they are recorded with the run, and
+	// the node's health rests on them too.
+	Checks []assay.Check
+	// Found is told what GPUs there are before the load; nil: nobody asks.
+	Found func([]assay.GPU)
+	// Reading gets each reading as it is recorded; nil: nobody looks.
+	Reading func(assay.Reading)
 }
 
 // patience is how long every request may fail to get through before the engine
@@ -58,6 +68,7 @@ type run struct {
 	w       *journal.Writer
 	plan    load.Plan
 	trace   []load.Arrival
+	node    node
 	source  prompts
 	body    json.RawMessage // merged into every request's body
 	feed    *feed
@@ -87,13 +98,18 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 		return assay.Summary{}, err
 	}
 	defer r.client.Close()
+	if err := r.lookAround(ctx); err != nil {
+		return assay.Summary{}, err
+	}
 	config, err := json.Marshal(c)
 	if err != nil {
 		return assay.Summary{}, fmt.Errorf("encode the configuration: %w", err)
 	}
+	machine := telemetry.DescribeNode()
+	machine.GPUs = append(machine.GPUs, r.node.gpus...)
 	r.w, err = journal.Create(dir, assay.Manifest{
 		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),
-		Node: telemetry.DescribeNode(), Clock: r.client.Source(),
+		Node: machine, Clock: r.client.Source(),
 		Engine: assay.Engine{URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion},
 		Seed:   c.Seed, Version: opt.Version, Config: config, Judge: c.Judge,
 	})
@@ -111,6 +127,12 @@ func newRun(c Config, opt Options, id string) (*run, error) {
 	r := &run{cfg: c, opt: opt, id: id, clock: clock.New(), live: summary.NewLive(), errs: map[assay.Failure]int{}}
 	if r.opt.Progress == nil {
 		r.opt.Progress = func(assay.Checkpoint) {}
+	}
+	if r.opt.Reading == nil {
+		r.opt.Reading = func(assay.Reading) {}
+	}
+	if r.opt.Found == nil {
+		r.opt.Found = func([]assay.GPU) {}
 	}
 	if c.Load.Mode == ModeReplay {
 		var err error
@@ -139,12 +161,24 @@ func (r *run) measure(ctx context.Context, dir string, before *journal.Resumed) 
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 
-	err := r.prepare(ctx, before)
+	for _, n := range r.node.notes {
+		r.event(assay.EventNote, "", n, nil)
+	}
+	r.opt.Found(r.node.gpus)
+	stopReading := r.read(ctx)
+	err := r.settle(ctx)
+	if err == nil {
+		err = r.prepare(ctx, before)
+	}
 	if err == nil {
 		stop := r.watch(ctx)
+		r.node.witness.enter(phaseLoad)
 		err = r.stages(ctx, dir, before)
+		r.node.witness.enter(phaseBusy)
 		stop()
 	}
+	stopReading()
+	r.verified()
 	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
 	}
@@ -175,6 +209,12 @@ func (r *run) finish(dir string, err error) (assay.Summary, error) {
 	if oerr == nil {
 		sum.Status = status
 		oerr = r.w.Summary(&sum)
+	}
+	if oerr == nil {
+		var h assay.Health
+		if h, oerr = Health(rd, sum); oerr == nil {
+			oerr = r.w.Health(&h)
+		}
 	}
 	err = errors.Join(err, werr, oerr, r.w.Close())
 	if err == nil && !anySuccess(sum) {

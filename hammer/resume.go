@@ -37,6 +37,10 @@ func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summ
 		w.Close()
 		return assay.Summary{}, fmt.Errorf("the run was measured by the %s clock, and here only the %s clock is to be had: start a new run", before.Manifest.Clock, got)
 	}
+	if err := r.lookAround(ctx); err != nil {
+		w.Close()
+		return assay.Summary{}, err
+	}
 	r.w = w
 	r.sent, r.done = before.Requests, before.Requests
 	return r.measure(ctx, dir, before)

@@ -19,7 +19,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		telemetry.Poll(ctx, time.Second, r.clock.Now, []telemetry.Source{self, own},
-			func(x assay.Reading) { r.check(r.w.Reading(x)) },
+			r.reading,
 			func(err error) { r.event(assay.EventWarning, "", err.Error(), nil) })
 	})
 	done.Go(func() {
@@ -61,6 +61,9 @@ func (o *ownReadings) Read(_ context.Context, emit func(assay.Reading)) error {
 	emit(assay.Reading{Name: "client_in_flight", Value: &in})
 	if counts := o.r.client.TakeLag(nil); len(counts) > 0 {
 		emit(assay.Reading{Name: "client_lag_us", Counts: counts})
+	}
+	if s, ok := o.r.node.meter.Seconds(); ok && len(o.r.node.sources) > 0 {
+		emit(assay.Reading{Name: "sampling_cpu_seconds_total", Value: &s})
 	}
 	if o.seen == nil {
 		o.seen = map[string]int{}

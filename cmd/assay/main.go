@@ -23,6 +23,7 @@ import (
 	"os"
 
 	"github.com/assay-bench/assay/internal/command"
+	"github.com/assay-bench/assay/internal/command/operate"
 )
 
-func main() { os.Exit(command.Main(command.Node("assay"))) }
+func main() { os.Exit(command.Main(operate.Assay())) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report"
 )
 
@@ -72,9 +73,19 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 	// The measuring process has little to collect and much to be on time for.
 	debug.SetGCPercent(400)
 	opt := hammer.Options{Version: version(), Progress: p.show}
+	var err error
+	if opt.NVML, err = native("nvml"); err != nil {
+		return err
+	}
+	if out.Metrics.Address != "" {
+		stop, err := exportTo(&opt, out.Metrics, time.Duration(cfg.Telemetry.Interval), p)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	dir := out.Resume
 	var sum assay.Summary
-	var err error
 	if dir != "" {
 		sum, err = hammer.Resume(ctx, dir, hammer.Secrets{APIKey: cfg.APIKey, Headers: cfg.Headers}, opt)
 	} else {
@@ -88,15 +99,32 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 	}
 	p.clear()
 	if sum.Format != "" {
-		if perr := show(stdout, sum, out.Format); perr != nil {
+		if perr := show(stdout, sum, healthOf(dir), out.Format); perr != nil {
 			return errors.Join(err, perr)
 		}
 		p.say("\nrun directory: %s", dir)
+		if berr := saveBaseline(dir, sum, out.SaveBaseline, p); berr != nil {
+			return errors.Join(err, berr)
+		}
 		if eerr := writeExports(dir, out); eerr != nil {
 			return errors.Join(err, eerr)
 		}
 	}
-	return outcome(sum, err, dir, out.AllowInvalid)
+	return outcome(sum, healthOf(dir), err, dir, out.AllowInvalid)
+}
+
+// healthOf is what a run's directory says of the node; nil when it has none, as
+// when the disk was full.
+func healthOf(dir string) *assay.Health {
+	run, err := journal.Open(dir)
+	if err != nil {
+		return nil
+	}
+	h, err := run.Health()
+	if err != nil {
+		return nil
+	}
+	return h
 }
 
 // target finds the engine and has it tell about itself.
@@ -123,18 +151,23 @@ func target(ctx context.Context, cfg *hammer.Config, p *progress) error {
 	return nil
 }
 
-func show(w io.Writer, sum assay.Summary, format string) error {
+func show(w io.Writer, sum assay.Summary, h *assay.Health, format string) error {
 	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(sum)
+		return writeJSON(w, sum)
 	}
-	return report.Text(w, report.Run(sum))
+	return report.Text(w, report.Run(sum, h))
+}
+
+// writeJSON writes a document as every command prints them.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // outcome is what the run's end means for the exit code.
-func outcome(sum assay.Summary, err error, dir string, allowInvalid bool) error {
+func outcome(sum assay.Summary, h *assay.Health, err error, dir string, allowInvalid bool) error {
 	switch {
 	case errors.Is(err, hammer.ErrInterrupted):
 		return unknown(fmt.Errorf("interrupted; what there is was saved, and assay hammer --resume %s goes on", dir))
@@ -149,7 +182,22 @@ func outcome(sum assay.Summary, err error, dir string, allowInvalid bool) error 
 	case sum.Client.Certificate == assay.Invalid && !allowInvalid:
 		return unknown(fmt.Errorf("invalid: the client was the bottleneck (%s); --allow-invalid accepts such numbers", sum.Client.Cause))
 	}
-	return judged(sum)
+	return errors.Join(judged(sum), healthy(h))
+}
+
+// healthy holds the node's health: one that is bad fails, and one that was held
+// against a baseline and could not be scored is not a pass. Health that nobody
+// asked for and that could not be read says nothing.
+func healthy(h *assay.Health) error {
+	switch {
+	case h == nil:
+		return nil
+	case h.Verdict == assay.Fail:
+		return coded{ExitFailed, fmt.Errorf("the node is not healthy: %s", h.Because)}
+	case h.Score.Baseline != "" && h.Score.Overall == nil:
+		return unknown(fmt.Errorf("the node could not be scored against %s: %s", h.Score.Baseline, h.Score.Unknown["overall"]))
+	}
+	return nil
 }
 
 // judged holds the objectives: of a search the answer counts, otherwise every

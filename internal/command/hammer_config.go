@@ -50,6 +50,7 @@ func (f *hammerFlags) config(fs *pflag.FlagSet, env func(string) string, readFil
 	r.data()
 	r.sampling()
 	r.rest(out)
+	r.health(readFile)
 	if len(r.errs) == 0 { // what Validate would say of a half-resolved Config misleads
 		r.check(r.c.Validate())
 	}

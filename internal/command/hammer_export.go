@@ -45,7 +45,7 @@ func writeExports(dir string, out hammerOutputs) error {
 	}
 	var errs []error
 	for _, e := range out.Exports {
-		errs = append(errs, saveFile(e.Path, write))
+		errs = append(errs, SaveFile(e.Path, write))
 	}
 	if out.SaveResult || out.AppendResult {
 		path, err := resultPath(run.Manifest(), out, results[0])
@@ -55,7 +55,7 @@ func writeExports(dir string, out hammerOutputs) error {
 		case out.AppendResult:
 			errs = append(errs, appendLine(path, write))
 		default:
-			errs = append(errs, saveFile(path, write))
+			errs = append(errs, SaveFile(path, write))
 		}
 	}
 	return errors.Join(errs...)
@@ -145,8 +145,8 @@ func resultPath(m assay.Manifest, out hammerOutputs, opts dialect.VLLMOptions) (
 	return filepath.Join(out.ResultDir, name), nil
 }
 
-// saveFile replaces a file as a whole: a reader never sees half of it.
-func saveFile(path string, write func(io.Writer) error) error {
+// SaveFile replaces a file as a whole: a reader never sees half of it.
+func SaveFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -69,6 +69,13 @@ type hammerFlags struct {
 	format                                 string
 	percentileMetrics, metricPercentiles   string
 
+	// Node health and cost.
+	sampleInterval                          time.Duration
+	dcgm, metrics, metricsTLS, metricsToken string
+	dcgmNames                               bool
+	baseline, saveBaseline                  string
+	price, energyRate, currency             string
+
 	// What vLLM's other flags led to, in the order given.
 	notes, refusals []string
 }
@@ -82,6 +89,7 @@ const (
 	groupLoad   = "Load"
 	groupSearch = "Searches"
 	groupData   = "Data"
+	groupHealth = "Node health and cost"
 	groupOutput = "Output"
 	groupVLLM   = "vLLM's, accepted without effect"
 )
@@ -96,6 +104,7 @@ func (f *hammerFlags) register(fs *pflag.FlagSet) {
 	inGroup(fs, groupLoad, f.registerLoad)
 	inGroup(fs, groupSearch, f.registerSearches)
 	inGroup(fs, groupData, f.registerData)
+	inGroup(fs, groupHealth, f.registerHealth)
 	inGroup(fs, groupOutput, f.registerOutput)
 	inGroup(fs, groupVLLM, f.registerVLLM)
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +31,9 @@ type hammerOutputs struct {
 	Verbose      bool   `json:"verbose,omitempty"`
 	Format       string `json:"format"` // text, json
 
+	Metrics      metricsOutput `json:"metrics,omitzero"`
+	SaveBaseline string        `json:"save_baseline,omitempty"` // a file
+
 	// For vLLM's result file.
 	PercentileMetrics []string  `json:"percentile_metrics"`
 	MetricPercentiles []float64 `json:"metric_percentiles"`
@@ -47,10 +49,7 @@ type export struct {
 
 // writeConfig is what --dry-run prints.
 func writeConfig(w io.Writer, c hammer.Config) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(c); err != nil {
+	if err := writeJSON(w, c); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil
@@ -65,6 +64,8 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 		AllowInvalid: f.allowInvalid, DryRun: f.dryRun, Verbose: f.verbose,
 		Quiet: f.quiet, NoProgress: f.quiet || f.disableTqdm,
 		Format: f.format, Backend: f.backend,
+		Metrics:      metricsOutput{Address: f.metrics, DCGM: f.dcgmNames, TLS: f.metricsTLS, TokenFile: f.metricsToken},
+		SaveBaseline: f.saveBaseline,
 	}
 	if f.servedModel != "" || len(f.loraModules) > 0 {
 		o.ModelID = f.model
@@ -79,6 +80,9 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 	}
 	if f.out != "" && f.resume != "" {
 		bad("--resume goes on in its own directory; leave out --out")
+	}
+	if err := o.Metrics.check(); err != nil {
+		errs = append(errs, err)
 	}
 	for _, e := range f.exports {
 		format, path, ok := strings.Cut(e, "=")
@@ -118,7 +122,8 @@ var resumable = map[string]bool{
 	"resume": true, "header": true, "export": true, "save-result": true, "save-detailed": true,
 	"append-result": true, "result-dir": true, "result-filename": true, "percentile-metrics": true,
 	"metric-percentiles": true, "allow-invalid": true, "dry-run": true, "format": true,
-	"quiet": true, "verbose": true, "disable-tqdm": true,
+	"quiet": true, "verbose": true, "disable-tqdm": true, "metrics": true, "dcgm-names": true,
+	"metrics-tls": true, "metrics-token-file": true, "save-baseline": true,
 }
 
 // checkResume refuses flags that would change a run which is already half done.

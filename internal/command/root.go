@@ -48,8 +48,9 @@ func exitCode(err error) int {
 }
 
 // Node is the root command of a node: what assay-node can do, and the part of
-// assay that needs no server, database or broker.
-func Node(name string) *cobra.Command {
+// assay that needs no server, database or broker. A program that can render
+// runs in further formats gives those.
+func Node(name string, formats ...ReportFormat) *cobra.Command {
 	root := &cobra.Command{
 		Use:   name,
 		Short: "Assay proves what a GPU inference node can do",
@@ -58,6 +59,7 @@ is, what a token costs on it, and that the proof is true.
 
 Start with:
   ` + name + ` hammer        finds an engine on this machine and measures it for a minute
+  ` + name + ` verify        is the GPU what it says, and does it compute right
   ` + name + ` simulate      an engine whose truth is known, to measure the measurer
 
 Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
@@ -66,7 +68,7 @@ Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newHammer(), NewSimulate(), newReport(), newVersion(name))
+	root.AddCommand(newHammer(), NewSimulate(), newVerify(), newReport(formats), newNative(), newVersion(name))
 	return root
 }
 
