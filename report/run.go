@@ -9,25 +9,42 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-// Run is the page of one run.
-func Run(s assay.Summary) Page {
+// Run is the page of one run, and of what it says of the node; a nil health is
+// left out.
+func Run(s assay.Summary, h *assay.Health) Page {
 	p := Page{Title: fmt.Sprintf("%s at %s (%s): %s, %s",
 		orMissing(s.Engine.Model), s.Engine.URL, s.Engine.Backend, s.Status, spell(time.Duration(s.Ended-s.Started)))}
 	p.Blocks = append(p.Blocks, stages(s))
 	if t, ok := errors(s); ok {
 		p.Blocks = append(p.Blocks, t)
 	}
-	p.Blocks = append(p.Blocks, engines(s)...)
+	p.Blocks = append(p.Blocks, outcome(s)...)
+	p.Blocks = append(p.Blocks, Paragraph{"client ", client(s.Client)})
+	if h != nil {
+		p.Blocks = append(p.Blocks, node(s, *h)...)
+	}
+	p.Blocks = append(p.Blocks, remarks(s)...)
+	return p
+}
+
+// outcome is what the stages show together.
+func outcome(s assay.Summary) []Block {
+	out := engines(s)
 	if s.Scaling != nil {
-		p.Blocks = append(p.Blocks, Paragraph{"scaling", scaling(*s.Scaling)})
+		out = append(out, Paragraph{"scaling", scaling(*s.Scaling)})
 	}
 	if s.FindMax != nil {
-		p.Blocks = append(p.Blocks, Paragraph{"find-max", findMax(*s.FindMax)})
+		out = append(out, Paragraph{"find-max", findMax(*s.FindMax)})
 	}
 	if len(s.Runs) > 0 {
-		p.Blocks = append(p.Blocks, variation(s.Runs))
+		out = append(out, variation(s.Runs))
 	}
-	p.Blocks = append(p.Blocks, Paragraph{"client ", client(s.Client)})
+	return out
+}
+
+// remarks are doubts, and what to try next.
+func remarks(s assay.Summary) []Block {
+	var out []Block
 	if len(s.Warnings) > 0 {
 		l := List{Head: "warning"}
 		for _, w := range s.Warnings {
@@ -37,12 +54,12 @@ func Run(s assay.Summary) Page {
 			}
 			l.Items = append(l.Items, text)
 		}
-		p.Blocks = append(p.Blocks, l)
+		out = append(out, l)
 	}
 	if next := Next(s); len(next) > 0 {
-		p.Blocks = append(p.Blocks, List{"next   ", next})
+		out = append(out, List{"next   ", next})
 	}
-	return p
+	return out
 }
 
 func orMissing(s string) string {
@@ -63,20 +80,20 @@ func stages(s assay.Summary) Table {
 	})
 	objectives := slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return len(st.Objectives) > 0 })
 	t := Table{Columns: []Column{
-		{"", "stage"}, {"", "load"}, {"requests", "ok"}, {"requests", "failed"},
-		{"per second", "requests"}, {"per second", "tokens"},
+		{Name: "stage"}, {Name: "load"}, {Group: "requests", Name: "ok"}, {Group: "requests", Name: "failed"},
+		{Group: "per second", Name: "requests"}, {Group: "per second", Name: "tokens"},
 	}}
 	if goodput {
-		t.Columns = append(t.Columns, Column{"per second", "good"})
+		t.Columns = append(t.Columns, Column{Group: "per second", Name: "good"})
 	}
-	t.Columns = append(t.Columns, Column{"TTFT ms", "p50"}, Column{"TTFT ms", "p99"})
+	t.Columns = append(t.Columns, Column{Group: "TTFT ms", Name: "p50"}, Column{Group: "TTFT ms", Name: "p99"})
 	if intended {
-		t.Columns = append(t.Columns, Column{"as intended", "p50"}, Column{"as intended", "p99"})
+		t.Columns = append(t.Columns, Column{Group: "as intended", Name: "p50"}, Column{Group: "as intended", Name: "p99"})
 	}
-	t.Columns = append(t.Columns, Column{"TPOT ms", "p50"}, Column{"TPOT ms", "p99"},
-		Column{"E2E ms", "p50"}, Column{"E2E ms", "p99"})
+	t.Columns = append(t.Columns, Column{Group: "TPOT ms", Name: "p50"}, Column{Group: "TPOT ms", Name: "p99"},
+		Column{Group: "E2E ms", Name: "p50"}, Column{Group: "E2E ms", Name: "p99"})
 	if objectives {
-		t.Columns = append(t.Columns, Column{"", "kept"})
+		t.Columns = append(t.Columns, Column{Name: "kept"})
 	}
 	for _, st := range s.Stages {
 		row := []string{st.Name, loadOf(st.Plan), fmt.Sprint(st.OK), fmt.Sprint(st.Failed),
@@ -140,12 +157,12 @@ func errors(s assay.Summary) (Table, bool) {
 	if len(classes) == 0 && !late {
 		return Table{}, false
 	}
-	t := Table{Columns: []Column{{"", "stage"}, {"", "error rate"}}}
+	t := Table{Columns: []Column{{Name: "stage"}, {Name: "error rate"}}}
 	for _, f := range classes {
-		t.Columns = append(t.Columns, Column{"not succeeded", string(f)})
+		t.Columns = append(t.Columns, Column{Group: "not succeeded", Name: string(f)})
 	}
 	if late {
-		t.Columns = append(t.Columns, Column{"", "late_sent"})
+		t.Columns = append(t.Columns, Column{Name: "late_sent"})
 	}
 	for _, st := range s.Stages {
 		row := []string{st.Name, percent(st.ErrorRate)}
@@ -175,7 +192,7 @@ func engines(s assay.Summary) []Block {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	t.Columns = []Column{{"", "stage"}, {"mean TPOT ms", "ours"}, {"mean TPOT ms", "engine's"}, {"mean TPOT ms", "difference"}, {"engine's", "prompt ms"}}
+	t.Columns = []Column{{Name: "stage"}, {Group: "mean TPOT ms", Name: "ours"}, {Group: "mean TPOT ms", Name: "engine's"}, {Group: "mean TPOT ms", Name: "difference"}, {Group: "engine's", Name: "prompt ms"}}
 	return []Block{t}
 }
 
@@ -220,7 +237,7 @@ func findMax(f assay.FindMax) string {
 }
 
 func variation(vs []assay.Variation) Table {
-	t := Table{Title: "Run to run", Columns: []Column{{"", "stage"}, {"", "metric"}, {"", "runs"}, {"", "mean"}, {"", "variation"}}}
+	t := Table{Title: "Run to run", Columns: []Column{{Name: "stage"}, {Name: "metric"}, {Name: "runs"}, {Name: "mean"}, {Name: "variation"}}}
 	for _, v := range vs {
 		cv := missing
 		if v.CV != nil {

@@ -60,7 +60,7 @@ var openLoopRun = assay.Summary{
 func TestText(t *testing.T) {
 	for name, s := range map[string]assay.Summary{"sweep": sweep, "open": openLoopRun, "empty": {Format: assay.SummaryFormat}} {
 		var b bytes.Buffer
-		if err := Text(&b, Run(s)); err != nil {
+		if err := Text(&b, Run(s, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsRune(b.String(), '\x1b') {

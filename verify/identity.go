@@ -61,6 +61,18 @@ func canonicalName(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
+// deviceName is what a GPU is called in checks: the UUID as the sources of
+// readings write it, so that a check can be laid beside them; else what the
+// compute API gives.
+func deviceName(group []Identity, otherwise string) string {
+	for _, id := range group {
+		if id.UUID != "" && id.Source != "opencl" && id.Source != "cuda" {
+			return id.UUID
+		}
+	}
+	return otherwise
+}
+
 // Group puts together what is about the same GPU: by bus id, then by UUID. What
 // has neither joins the only GPU there is, or the only one of its name; else it
 // stands alone.

@@ -19,7 +19,7 @@ func CheckIdentity(ids []Identity, c Catalog, at time.Time) []assay.Check {
 	device, facts, values := describe(ids)
 	checks := []assay.Check{sourcesAgree(ids), catalogueAgrees(ids, c), alone(ids)}
 	for i := range checks {
-		checks[i].At, checks[i].Device = at.UnixNano(), device
+		checks[i].At, checks[i].Device = at.UnixNano(), deviceName(ids, device)
 	}
 	checks[0].Facts, checks[0].Values = facts, values
 	return checks

@@ -61,7 +61,7 @@ func (in *intake) result(err error) Result {
 			model = Model{}
 		}
 		for _, c := range in.device(d, model, cpu, err) {
-			c.At, c.Device = now.UnixNano(), d.Key()
+			c.At, c.Device = now.UnixNano(), deviceName(group, d.Key())
 			res.Checks = append(res.Checks, c)
 		}
 	}
