@@ -5,6 +5,7 @@
 //
 //	assay hammer [flags]      measure an engine
 //	assay simulate [flags]    an engine whose truth is known
+//	assay verify [flags]      is the GPU what it says, and does it compute right
 //	assay report DIR          show a run again
 //	assay version
 //

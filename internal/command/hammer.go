@@ -17,6 +17,7 @@ import (
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report"
+	"github.com/assay-bench/assay/verify"
 )
 
 func newHammer() *cobra.Command {
@@ -94,6 +95,14 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 		}
 		if dir = out.OutDir; dir == "" {
 			dir = filepath.Join("runs", time.Now().Format("20060102-150405"))
+		}
+		if out.Verify {
+			p.say("verifying the GPUs; the product alone takes two seconds each")
+			var v verified
+			if verr := v.gpus(ctx, verify.Options{}); verr != nil {
+				p.say("note: verify: %v", verr)
+			}
+			opt.Checks = v.Checks
 		}
 		sum, err = hammer.Run(ctx, cfg, dir, opt)
 	}

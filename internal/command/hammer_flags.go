@@ -73,6 +73,7 @@ type hammerFlags struct {
 	sampleInterval                          time.Duration
 	dcgm, metrics, metricsTLS, metricsToken string
 	dcgmNames                               bool
+	verify                                  bool
 	baseline, saveBaseline                  string
 	price, energyRate, currency             string
 

@@ -28,6 +28,7 @@ func (f *hammerFlags) registerHealth(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.dcgmNames, "dcgm-names", false, "with --metrics: also under DCGM's names, which dashboards know")
 	fs.StringVar(&f.metricsTLS, "metrics-tls", "", "`CERT,KEY` files for --metrics on an address that others reach")
 	fs.StringVar(&f.metricsToken, "metrics-token-file", "", "`file` with the bearer token that --metrics asks for on such an address")
+	fs.BoolVar(&f.verify, "verify", false, "verify the GPUs first, as assay verify does, and judge the node by that too")
 	fs.StringVar(&f.baseline, "baseline", "", "score the node against this `file`")
 	fs.StringVar(&f.saveBaseline, "save-baseline", "", "accept this run as the node's baseline: write it to a `file`")
 	fs.StringVar(&f.price, "price", "", "what renting the node costs, `0.35/h`")

@@ -33,6 +33,7 @@ type hammerOutputs struct {
 
 	Metrics      metricsOutput `json:"metrics,omitzero"`
 	SaveBaseline string        `json:"save_baseline,omitempty"` // a file
+	Verify       bool          `json:"verify,omitempty"`
 
 	// For vLLM's result file.
 	PercentileMetrics []string  `json:"percentile_metrics"`
@@ -65,7 +66,7 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 		Quiet: f.quiet, NoProgress: f.quiet || f.disableTqdm,
 		Format: f.format, Backend: f.backend,
 		Metrics:      metricsOutput{Address: f.metrics, DCGM: f.dcgmNames, TLS: f.metricsTLS, TokenFile: f.metricsToken},
-		SaveBaseline: f.saveBaseline,
+		SaveBaseline: f.saveBaseline, Verify: f.verify,
 	}
 	if f.servedModel != "" || len(f.loraModules) > 0 {
 		o.ModelID = f.model
@@ -123,7 +124,7 @@ var resumable = map[string]bool{
 	"append-result": true, "result-dir": true, "result-filename": true, "percentile-metrics": true,
 	"metric-percentiles": true, "allow-invalid": true, "dry-run": true, "format": true,
 	"quiet": true, "verbose": true, "disable-tqdm": true, "metrics": true, "dcgm-names": true,
-	"metrics-tls": true, "metrics-token-file": true, "save-baseline": true,
+	"metrics-tls": true, "metrics-token-file": true, "save-baseline": true, "verify": true,
 }
 
 // checkResume refuses flags that would change a run which is already half done.
