@@ -16,10 +16,14 @@ const mostFindings = 5
 func node(s assay.Summary, h assay.Health) []Block {
 	out := []Block{Paragraph{"node   ", strings.ToUpper(h.Verdict.String()) + ": " + h.Because + "."}}
 	found := List{Head: "finding"}
+	more := 0
 	for _, f := range h.Findings {
+		if f.Verdict <= assay.Pass && f.Rule != "baseline_differs" {
+			continue // what could not be decided is on the page
+		}
 		if len(found.Items) == mostFindings {
-			found.Items = append(found.Items, fmt.Sprintf("and %d more in health.json", len(h.Findings)-mostFindings))
-			break
+			more++
+			continue
 		}
 		text := f.Verdict.String() + ": "
 		if f.Device != "" {
@@ -30,6 +34,9 @@ func node(s assay.Summary, h assay.Health) []Block {
 			text += "; " + f.Action
 		}
 		found.Items = append(found.Items, text)
+	}
+	if more > 0 {
+		found.Items = append(found.Items, fmt.Sprintf("and %d more in health.json", more))
 	}
 	if len(found.Items) > 0 {
 		out = append(out, found)

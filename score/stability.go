@@ -50,11 +50,13 @@ func steadiness(in Input) (factors []loss, unknown map[string]string) {
 	return factors, unknown
 }
 
-// throttled takes the GPU that was held longest, since the slowest GPU of a
-// group sets its pace, and of its reasons the longest, since they overlap.
+// throttled is the share of all GPUs' time under load in which they were held
+// back: one bad GPU of eight costs an eighth, as its replicas alone are taken
+// out. Of a GPU's reasons the longest counts, since they overlap.
 func throttled(gpus []assay.GPUSummary) (loss, bool) {
-	worst, words, read := 0.0, "", false
+	sum, n, most, words := 0.0, 0, 0.0, ""
 	for _, g := range gpus {
+		worst, read := 0.0, false
 		for _, r := range badReasons {
 			v, ok := g.Throttled[r.key]
 			if !ok || math.IsNaN(v) {
@@ -62,11 +64,24 @@ func throttled(gpus []assay.GPUSummary) (loss, bool) {
 			}
 			read = true
 			if v = clamp(v); v > worst {
-				worst, words = v, r.words+" for "+share(v)+" of the time under load"
+				worst = v
+			}
+			if v > most {
+				most, words = v, r.words+" for "+share(v)+" of the time under load"
 			}
 		}
+		if read {
+			sum, n = sum+worst, n+1
+		}
 	}
-	return loss{"throttled_share", worst, 0, 1 - worst, words}, read
+	if n == 0 {
+		return loss{}, false
+	}
+	mean := sum / float64(n)
+	if n > 1 && words != "" {
+		words = fmt.Sprintf("of the time of %d GPUs under load %s was throttled; the worst had %s", n, share(mean), words)
+	}
+	return loss{"throttled_share", mean, 0, 1 - mean, words}, true
 }
 
 // worstDrift is the largest drift that was found, as the change over the stage
