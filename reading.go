@@ -38,7 +38,7 @@ const (
 	EventStageEnded   EventKind = "stage_ended"    // drained
 	EventCalibrated   EventKind = "calibrated"     // Data: tokens_per_word, overhead_tokens
 	EventWarning      EventKind = "warning"
-	EventNote         EventKind = "note" // what was chosen or left out, and why
+	EventNote         EventKind = "note"       // what was chosen or left out, and why
 	EventClockStep    EventKind = "clock_step" // Data: seconds
 	EventInterrupted  EventKind = "interrupted"
 	EventResumed      EventKind = "resumed"

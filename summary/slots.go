@@ -105,18 +105,6 @@ func (s span) in(t int64) bool { return t >= s.from && t < s.to }
 // spans are periods that do not overlap, in order.
 type spans []span
 
-// within calls f with each part of [from,to) that lies in one of them.
-func (s spans) within(from, to int64, f func(from, to int64)) {
-	for _, p := range s {
-		if p.from >= to {
-			return
-		}
-		if p.to > from {
-			f(max(from, p.from), min(to, p.to))
-		}
-	}
-}
-
 // overlap is how much of [from,to) lies in them, in ns.
 func (s spans) overlap(from, to int64) (ns int64) {
 	for _, p := range s {

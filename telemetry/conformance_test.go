@@ -152,8 +152,10 @@ func lies(series ...string) map[string]http.HandlerFunc {
 	}
 	out := map[string]http.HandlerFunc{
 		"nothing": text(""), "html": text("<html><body>502</body></html>"), "binary": text("\x00\xff\x80{\x01"),
-		"503":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
-		"goes": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", 302) },
+		"503": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
+		"goes": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		},
 		"endless": func(w http.ResponseWriter, r *http.Request) {
 			line := []byte(strings.Repeat("x 1\n", 4096))
 			for r.Context().Err() == nil {

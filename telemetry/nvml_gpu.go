@@ -129,13 +129,14 @@ func (g *nvmlGPU) peers(o *observer, all []*nvmlGPU) {
 		if peer == g || !peer.onSwitch && !peer.OnNVSwitch() {
 			continue
 		}
-		switch reaches, r := g.Reaches(peer.Device); {
-		case r == nvml.Success:
+		reaches, r := g.Reaches(peer.Device)
+		switch r {
+		case nvml.Success:
 			asked = true
 			if !reaches {
 				out++
 			}
-		case r == nvml.GPUIsLost:
+		case nvml.GPUIsLost:
 			return // which of the two it is, gpu_lost says
 		}
 	}

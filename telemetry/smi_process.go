@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -169,7 +170,10 @@ func (s *SMI) live(ctx context.Context, fields []smiField) (refused string, err 
 	case complaint.Len() > 0:
 		return "", fmt.Errorf("nvidia-smi ended: %s", firstLine(complaint.String()))
 	}
-	return "", fmt.Errorf("nvidia-smi ended: %v", waitErr)
+	if waitErr == nil {
+		return "", errors.New("nvidia-smi ended")
+	}
+	return "", fmt.Errorf("nvidia-smi ended: %w", waitErr)
 }
 
 // notAField reads: Field "x" is not a valid field to query.

@@ -65,4 +65,4 @@ func (e *Events) Next() (XID, Return) {
 }
 
 // Close stops hearing.
-func (e *Events) Close() { e.l.call(e.l.fn.EventSetFree, e.h) }
+func (e *Events) Close() { _ = e.l.call(e.l.fn.EventSetFree, e.h) } // nothing could be done about it

@@ -153,7 +153,7 @@ func (s *supervision) took(r reaped) bool {
 	if r.pid != s.held.init && syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil && r.usage.Maxrss > own.Maxrss {
 		// A child begins with our own peak, so only what is above it is its own. The
 		// first process of a namespace is us again, and tells nothing.
-		s.peak = max(s.peak, int64(r.usage.Maxrss)<<10)
+		s.peak = max(s.peak, int64(r.usage.Maxrss)<<10) //nolint:unconvert // it is an int32 where words are
 	}
 	if r.pid != s.held.child || s.ended {
 		return false
