@@ -1,9 +1,17 @@
 // Package report turns results into pages, and pages into what people look at.
 //
 // A Page is a list of blocks without any markup: what is shown is decided once,
-// by [Run] and its like, and how it is shown is decided by a renderer. Nothing
-// here computes a result; a figure that is not in the summary is not shown.
+// by [Run], [Health] and their like, and how it is shown is decided by a
+// renderer: [Text], [Markdown] or [HTML]. Nothing here computes a result; a
+// figure that is not in the summary or the health report is not shown. What is
+// drawn may be thinned, and then the caption says so; what a caption says of a
+// series is taken before thinning.
+//
+// Names, texts and readings may come from an engine or a driver that lies.
+// Every renderer escapes them for what it writes.
 package report
+
+import "github.com/assay-bench/assay"
 
 // Page is one report.
 type Page struct {
@@ -11,11 +19,40 @@ type Page struct {
 	Blocks []Block
 }
 
-// Block is a [Table], a [Paragraph] or a [List].
+// Block is a [Heading], [Verdict], [Bars], [Table], [Chart], [Paragraph] or
+// [List].
 type Block interface{ block() }
 
+// Heading begins a section; the table of contents is made of headings.
+type Heading struct{ Text string }
+
+// Verdict is the answer, before everything else.
+type Verdict struct {
+	Of      string // what was judged: a node's name
+	Verdict assay.Verdict
+	Score   assay.Quantity // in [0,1]
+	Why     string         // one line
+	Note    string         // smaller, below: what the score rests on
+}
+
+// Bars are values in [0,1] as bars with their intervals.
+type Bars struct {
+	Title string
+	Bars  []Bar
+	Note  string
+}
+
+// Bar is one of [Bars]. An unknown value has no bar and shows its reason.
+type Bar struct {
+	Name  string
+	Value assay.Quantity
+	Note  string
+	// Strong sets a bar apart from the others: the whole among its parts.
+	Strong bool
+}
+
 // Table is a table with a heading over each column, right-aligned but for the
-// first column.
+// first column and columns of words.
 type Table struct {
 	Title   string
 	Columns []Column
@@ -24,7 +61,11 @@ type Table struct {
 }
 
 // Column is one column; Group stands once over neighbours that share it.
-type Column struct{ Group, Name string }
+type Column struct {
+	Group, Name string
+	// Words are aligned to the left, and may wrap.
+	Words bool
+}
 
 // Paragraph is running text under a heading word.
 type Paragraph struct{ Head, Text string }
@@ -35,6 +76,10 @@ type List struct {
 	Items []string
 }
 
+func (Heading) block()   {}
+func (Verdict) block()   {}
+func (Bars) block()      {}
 func (Table) block()     {}
+func (Chart) block()     {}
 func (Paragraph) block() {}
 func (List) block()      {}

@@ -20,6 +20,15 @@ func Text(w io.Writer, p Page) error {
 	for _, block := range p.Blocks {
 		b.WriteByte('\n')
 		switch x := block.(type) {
+		case Heading:
+			h := clean(x.Text)
+			b.WriteString(h + "\n" + strings.Repeat("═", utf8.RuneCountInString(h)) + "\n")
+		case Verdict:
+			textVerdict(b, x)
+		case Bars:
+			textBars(b, x)
+		case Chart:
+			textChart(b, x)
 		case Table:
 			textTable(b, x)
 		case Paragraph:
@@ -38,10 +47,10 @@ func Text(w io.Writer, p Page) error {
 }
 
 // clean takes control characters out of text that may come from an engine: a
-// terminal must not obey it.
+// terminal must not obey it, and no text may turn around what stands beside it.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError {
+		if unicode.IsControl(r) || r == utf8.RuneError || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 			return '·'
 		}
 		return r
@@ -51,23 +60,29 @@ func clean(s string) string {
 func wrap(b *bufio.Writer, head, text string) {
 	head = clean(head)
 	indent := utf8.RuneCountInString(head) + 2
-	b.WriteString(head + "  ")
-	col := indent
+	lines := fold(text, textWidth-indent)
+	b.WriteString(head + "  " + strings.Join(lines, "\n"+strings.Repeat(" ", indent)) + "\n")
+}
+
+// fold breaks text between words into lines of at most width; a longer word
+// stands on a line of its own.
+func fold(text string, width int) []string {
+	lines := []string{""}
+	col := 0
 	for i, word := range strings.Fields(clean(text)) {
 		n := utf8.RuneCountInString(word)
-		if i > 0 {
-			if col+1+n > textWidth {
-				b.WriteString("\n" + strings.Repeat(" ", indent))
-				col = indent
-			} else {
-				b.WriteByte(' ')
-				col++
-			}
+		at := len(lines) - 1
+		switch {
+		case i == 0:
+			lines[at], col = word, n
+		case col+1+n > width:
+			lines, col = append(lines, word), n
+		default:
+			lines[at] += " " + word
+			col += 1 + n
 		}
-		b.WriteString(word)
-		col += n
 	}
-	b.WriteByte('\n')
+	return lines
 }
 
 func textTable(b *bufio.Writer, t Table) {
@@ -108,13 +123,21 @@ func textTable(b *bufio.Writer, t Table) {
 	if line := strings.TrimRight(groups.String(), " "); line != "" {
 		b.WriteString(line + "\n")
 	}
+	last := len(t.Columns) - 1
 	row := func(cell func(int) string) {
 		var line strings.Builder
+		indent := 0
 		for i := range t.Columns {
 			if i > 0 {
 				line.WriteString(gap)
+				indent += len(gap)
 			}
-			line.WriteString(pad(clean(cell(i)), widths[i], i == 0))
+			if i == last && t.Columns[i].Words {
+				line.WriteString(strings.Join(fold(cell(i), max(textWidth-indent, 32)), "\n"+strings.Repeat(" ", indent)))
+				break
+			}
+			line.WriteString(pad(clean(cell(i)), widths[i], i == 0 || t.Columns[i].Words))
+			indent += widths[i]
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
@@ -123,7 +146,9 @@ func textTable(b *bufio.Writer, t Table) {
 		row(func(i int) string { return r[i] })
 	}
 	if t.Note != "" {
-		b.WriteString(clean(t.Note) + "\n")
+		for line := range strings.SplitSeq(t.Note, "\n") {
+			b.WriteString(strings.Join(fold(line, textWidth), "\n") + "\n")
+		}
 	}
 }
 
