@@ -11,7 +11,15 @@
 // [MannKendall], [Drift], [ChangePoints]) takes a list of windows, not of
 // samples, and bounds its length.
 //
-// testdata/golden.json and testdata/trend.json hold values computed by scipy,
+// A comparison's sample is a run, not a request: [SignedRank] and
+// [HodgesLehmann] take paired log-ratios, a round each, [MannWhitney] and
+// [CliffDelta] runs that are not paired; both tests are exact for as many runs
+// as anyone makes. [RoundsFor] says how many rounds are needed before the first
+// is made, [Looks] and [QuantileSequence] how often one may look, [Holm] what
+// several tests at once cost. In all of these a NaN is an absent value and is
+// not counted, an infinity is a value and has a rank.
+//
+// The files testdata/*.json hold values computed by scipy, statsmodels, emcee,
 // pymannkendall and ruptures, and the scripts beside them made them.
 package stat
 

@@ -172,6 +172,7 @@ func TestMomentsKeepDigits(t *testing.T) {
 
 // An AR(1) series of ρ = 0.8 is worth a ninth of its samples.
 func TestAutocorrelationTime(t *testing.T) {
+	seeds := experiments(t, 12, 4)
 	for _, c := range []struct {
 		rho  float64
 		n    int
@@ -182,7 +183,7 @@ func TestAutocorrelationTime(t *testing.T) {
 		{0.95, 1_000_000, 39, 0.15}, {-0.5, 100_000, 1, 0.05},
 	} {
 		var sum Moments
-		for seed := range uint64(12) {
+		for seed := range uint64(seeds) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			var b Blocking
 			x := rng.NormFloat64() / math.Sqrt(1-c.rho*c.rho)
@@ -205,7 +206,8 @@ func TestAutocorrelationTime(t *testing.T) {
 // independent samples exactly so and for correlated ones by their effective
 // number.
 func TestIntervalCovers(t *testing.T) {
-	const runs, n = 400, 4000
+	const n = 4000
+	runs := experiments(t, 400, 100)
 	for _, rho := range []float64{0, 0.8} {
 		covered := 0
 		for seed := range uint64(runs) {
@@ -229,7 +231,7 @@ func TestIntervalCovers(t *testing.T) {
 				covered++
 			}
 		}
-		if c := float64(covered) / runs; c < 0.91 || c > 0.99 {
+		if c := float64(covered) / float64(runs); c < 0.91 || c > 0.99 {
 			t.Errorf("ρ=%v: covered %.3f of the time", rho, c)
 		}
 	}
