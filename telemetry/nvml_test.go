@@ -77,7 +77,7 @@ var courses = []struct {
 		})
 		// What this card does not have is absent.
 		wantAbsent(t, s, 0, assay.GPUFanSpeed, assay.GPURetiredPages, assay.GPUNVLinksDown, assay.GPUNVLinkErrors, assay.GPUFabricReady, assay.GPUXID, assay.GPUPeersUnreachable)
-		if p := s.of(assay.GPUPower, 0); slices.Min(p) > 80 || len(p) < 20 {
+		if p := s.of(assay.GPUPower, 0); slices.Min(p) > 80 || len(p) < 5 { // 28 where nothing else runs
 			t.Errorf("power: %v", p)
 		}
 		if n := len(s.of(assay.GPUECCUncorrected, 0)); n < 2 || n > 3 {
