@@ -62,7 +62,7 @@ and an objective (--slo) was not kept.`,
 }
 
 func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes []string, stdout, stderr io.Writer) error {
-	p := newProgress(stderr, out.Quiet || out.NoProgress)
+	p := NewProgress(stderr, out.Quiet || out.NoProgress)
 	if !out.Quiet {
 		for _, n := range notes {
 			fmt.Fprintln(stderr, "note:", n)
@@ -73,9 +73,9 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 	}
 	// The measuring process has little to collect and much to be on time for.
 	debug.SetGCPercent(400)
-	opt := hammer.Options{Version: version(), Progress: p.show}
+	opt := hammer.Options{Version: Version(), Progress: p.Show}
 	var err error
-	if opt.NVML, err = native("nvml"); err != nil {
+	if opt.NVML, err = Native("nvml"); err != nil {
 		return err
 	}
 	if out.Metrics.Address != "" {
@@ -97,21 +97,21 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 			dir = filepath.Join("runs", time.Now().Format("20060102-150405"))
 		}
 		if out.Verify {
-			p.say("verifying the GPUs; the product alone takes two seconds each")
+			p.Say("verifying the GPUs; the product alone takes two seconds each")
 			var v verified
 			if verr := v.gpus(ctx, verify.Options{}); verr != nil {
-				p.say("note: verify: %v", verr)
+				p.Say("note: verify: %v", verr)
 			}
 			opt.Checks = v.Checks
 		}
 		sum, err = hammer.Run(ctx, cfg, dir, opt)
 	}
-	p.clear()
+	p.Clear()
 	if sum.Format != "" {
 		if perr := show(stdout, sum, healthOf(dir), out.Format); perr != nil {
 			return errors.Join(err, perr)
 		}
-		p.say("\nrun directory: %s", dir)
+		p.Say("\nrun directory: %s", dir)
 		if berr := saveBaseline(dir, sum, out.SaveBaseline, p); berr != nil {
 			return errors.Join(err, berr)
 		}
@@ -137,38 +137,38 @@ func healthOf(dir string) *assay.Health {
 }
 
 // target finds the engine and has it tell about itself.
-func target(ctx context.Context, cfg *hammer.Config, p *progress) error {
+func target(ctx context.Context, cfg *hammer.Config, p *Progress) error {
 	found := cfg.URL == ""
 	if found {
 		url, err := hammer.Find(ctx, hammer.Ports())
 		if err != nil {
-			return unknown(err)
+			return Unknown(err)
 		}
 		cfg.URL = url
 	}
 	if err := hammer.Resolve(ctx, cfg); err != nil {
-		return unknown(err)
+		return Unknown(err)
 	}
 	how := "measuring"
 	if found {
 		how = "found and took"
 	}
-	p.say("%s %s at %s (%s)", how, cfg.Model, cfg.URL, cfg.Backend)
+	p.Say("%s %s at %s (%s)", how, cfg.Model, cfg.URL, cfg.Backend)
 	if d, ok := cfg.Length(); ok {
-		p.say("this takes about %s", d.Round(time.Second))
+		p.Say("this takes about %s", d.Round(time.Second))
 	}
 	return nil
 }
 
 func show(w io.Writer, sum assay.Summary, h *assay.Health, format string) error {
 	if format == "json" {
-		return writeJSON(w, sum)
+		return WriteJSON(w, sum)
 	}
 	return report.Text(w, report.Run(sum, h))
 }
 
-// writeJSON writes a document as every command prints them.
-func writeJSON(w io.Writer, v any) error {
+// WriteJSON writes a document as every command prints them.
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
@@ -179,17 +179,17 @@ func writeJSON(w io.Writer, v any) error {
 func outcome(sum assay.Summary, h *assay.Health, err error, dir string, allowInvalid bool) error {
 	switch {
 	case errors.Is(err, hammer.ErrInterrupted):
-		return unknown(fmt.Errorf("interrupted; what there is was saved, and assay hammer --resume %s goes on", dir))
+		return Unknown(fmt.Errorf("interrupted; what there is was saved, and assay hammer --resume %s goes on", dir))
 	case errors.Is(err, hammer.ErrEngineDown):
-		return unknown(fmt.Errorf("%w; start the engine again, then assay hammer --resume %s goes on", err, dir))
+		return Unknown(fmt.Errorf("%w; start the engine again, then assay hammer --resume %s goes on", err, dir))
 	case errors.Is(err, hammer.ErrNothingMeasured):
-		return unknown(err)
+		return Unknown(err)
 	case err != nil && sum.Format != "":
-		return unknown(err) // the run began, and could not be brought to its end
+		return Unknown(err) // the run began, and could not be brought to its end
 	case err != nil:
 		return err
 	case sum.Client.Certificate == assay.Invalid && !allowInvalid:
-		return unknown(fmt.Errorf("invalid: the client was the bottleneck (%s); --allow-invalid accepts such numbers", sum.Client.Cause))
+		return Unknown(fmt.Errorf("invalid: the client was the bottleneck (%s); --allow-invalid accepts such numbers", sum.Client.Cause))
 	}
 	return errors.Join(judged(sum), healthy(h))
 }
@@ -202,9 +202,9 @@ func healthy(h *assay.Health) error {
 	case h == nil:
 		return nil
 	case h.Verdict == assay.Fail:
-		return coded{ExitFailed, fmt.Errorf("the node is not healthy: %s", h.Because)}
+		return Failed(fmt.Errorf("the node is not healthy: %s", h.Because))
 	case h.Score.Baseline != "" && h.Score.Overall == nil:
-		return unknown(fmt.Errorf("the node could not be scored against %s: %s", h.Score.Baseline, h.Score.Unknown["overall"]))
+		return Unknown(fmt.Errorf("the node could not be scored against %s: %s", h.Score.Baseline, h.Score.Unknown["overall"]))
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func judged(sum assay.Summary) error {
 		if sum.FindMax.Load.Known() {
 			return nil
 		}
-		return unknown(fmt.Errorf("no answer: %s", sum.FindMax.Load.Why))
+		return Unknown(fmt.Errorf("no answer: %s", sum.FindMax.Load.Why))
 	}
 	worst := assay.Pass
 	for _, st := range sum.Stages {
@@ -231,9 +231,9 @@ func judged(sum assay.Summary) error {
 	}
 	switch worst {
 	case assay.Fail:
-		return coded{ExitFailed, errors.New("an objective was not kept")}
+		return Failed(errors.New("an objective was not kept"))
 	case assay.Unknown:
-		return unknown(errors.New("an objective could not be decided"))
+		return Unknown(errors.New("an objective could not be decided"))
 	}
 	return nil
 }

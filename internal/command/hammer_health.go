@@ -94,7 +94,7 @@ func (r *resolver) rate(flag, text, unit string) *assay.Money {
 }
 
 // exportTo serves readings and checkpoints of a run for Prometheus.
-func exportTo(opt *hammer.Options, m metricsOutput, interval time.Duration, p *progress) (stop func(), err error) {
+func exportTo(opt *hammer.Options, m metricsOutput, interval time.Duration, p *Progress) (stop func(), err error) {
 	var mu sync.Mutex        // guards export, which is made anew when the GPUs are known
 	host, _ := os.Hostname() // only a label
 	o := telemetry.ExportOptions{Interval: interval, DCGM: m.DCGM, Hostname: host}
@@ -108,7 +108,7 @@ func exportTo(opt *hammer.Options, m metricsOutput, interval time.Duration, p *p
 	if err != nil {
 		return nil, err
 	}
-	p.say("metrics at %s", addr)
+	p.Say("metrics at %s", addr)
 	opt.Found = func(gpus []assay.GPU) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -125,7 +125,7 @@ func exportTo(opt *hammer.Options, m metricsOutput, interval time.Duration, p *p
 }
 
 // saveBaseline accepts a run as what later ones are held against.
-func saveBaseline(dir string, sum assay.Summary, path string, p *progress) error {
+func saveBaseline(dir string, sum assay.Summary, path string, p *Progress) error {
 	if path == "" {
 		return nil
 	}
@@ -136,11 +136,11 @@ func saveBaseline(dir string, sum assay.Summary, path string, p *progress) error
 	m := run.Manifest()
 	base, err := score.FromRun(m, sum, m.Node.Hostname)
 	if err != nil {
-		return unknown(fmt.Errorf("--save-baseline: %w", err))
+		return Unknown(fmt.Errorf("--save-baseline: %w", err))
 	}
-	if err := SaveFile(path, func(w io.Writer) error { return writeJSON(w, base) }); err != nil {
+	if err := SaveFile(path, func(w io.Writer) error { return WriteJSON(w, base) }); err != nil {
 		return fmt.Errorf("--save-baseline: %w", err)
 	}
-	p.say("baseline: %s", path)
+	p.Say("baseline: %s", path)
 	return nil
 }

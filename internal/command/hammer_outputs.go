@@ -50,7 +50,7 @@ type export struct {
 
 // writeConfig is what --dry-run prints.
 func writeConfig(w io.Writer, c hammer.Config) error {
-	if err := writeJSON(w, c); err != nil {
+	if err := WriteJSON(w, c); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil

@@ -34,8 +34,8 @@ func newNative() *cobra.Command {
 	return cmd
 }
 
-// native is the command line of one of them.
-func native(name string) ([]string, error) {
+// Native is the command line of one of them.
+func Native(name string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to start it again: %w", err)

@@ -15,9 +15,9 @@ import (
 // logEvery is how often a progress line goes to a log that is not a terminal.
 const logEvery = 10 * time.Second
 
-// progress shows checkpoints: one line that is redrawn on a terminal, plain
+// Progress shows checkpoints: one line that is redrawn on a terminal, plain
 // lines in a log, nothing when quiet.
-type progress struct {
+type Progress struct {
 	w     io.Writer
 	tty   bool
 	width func() int // of the terminal, in columns; 0: unknown
@@ -27,8 +27,9 @@ type progress struct {
 	drawn bool
 }
 
-func newProgress(w io.Writer, quiet bool) *progress {
-	p := &progress{w: w, quiet: quiet}
+// NewProgress shows on w; quiet: nothing at all.
+func NewProgress(w io.Writer, quiet bool) *Progress {
+	p := &Progress{w: w, quiet: quiet}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.tty = true
 		p.width = func() int {
@@ -42,8 +43,11 @@ func newProgress(w io.Writer, quiet bool) *progress {
 	return p
 }
 
-// show draws a checkpoint.
-func (p *progress) show(c assay.Checkpoint) {
+// Terminal reports whether it draws on a terminal.
+func (p *Progress) Terminal() bool { return p.tty }
+
+// Show draws a checkpoint.
+func (p *Progress) Show(c assay.Checkpoint) {
 	if p.quiet {
 		return
 	}
@@ -65,17 +69,17 @@ func (p *progress) show(c assay.Checkpoint) {
 	fmt.Fprintln(p.w, line)
 }
 
-// say prints a line of its own between the progress.
-func (p *progress) say(format string, args ...any) {
+// Say prints a line of its own between the progress.
+func (p *Progress) Say(format string, args ...any) {
 	if p.quiet {
 		return
 	}
-	p.clear()
+	p.Clear()
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// clear takes the progress line away, so that what is printed next stands alone.
-func (p *progress) clear() {
+// Clear takes the progress line away, so that what is printed next stands alone.
+func (p *Progress) Clear() {
 	if p.drawn {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.drawn = false

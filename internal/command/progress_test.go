@@ -15,9 +15,9 @@ func TestProgress(t *testing.T) {
 
 	t.Run("log", func(t *testing.T) {
 		var b bytes.Buffer
-		p := newProgress(&b, false)
+		p := NewProgress(&b, false)
 		for range 25 { // seconds
-			p.show(c)
+			p.Show(c)
 			c.At += int64(time.Second)
 		}
 		if n := strings.Count(b.String(), "\n"); n != 3 || strings.ContainsAny(b.String(), "\r\x1b") {
@@ -29,17 +29,17 @@ func TestProgress(t *testing.T) {
 	})
 	t.Run("terminal", func(t *testing.T) {
 		var b bytes.Buffer
-		p := &progress{w: &b, tty: true, width: func() int { return 20 }}
-		p.show(c)
+		p := &Progress{w: &b, tty: true, width: func() int { return 20 }}
+		p.Show(c)
 		if got := []rune(strings.TrimPrefix(b.String(), "\r\x1b[K")); len(got) != 19 {
 			t.Errorf("%d columns on a terminal of 20: %q", len(got), string(got))
 		}
 	})
 	t.Run("quiet", func(t *testing.T) {
 		var b bytes.Buffer
-		p := newProgress(&b, true)
-		p.show(c)
-		p.say("a word")
+		p := NewProgress(&b, true)
+		p.Show(c)
+		p.Say("a word")
 		if b.Len() > 0 {
 			t.Errorf("%q", b.String())
 		}

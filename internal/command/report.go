@@ -56,8 +56,8 @@ func reportFormats() []ReportFormat {
 			}
 			return report.Markdown(w, page)
 		}},
-		{Name: "json", Help: "summary.json, made anew", write: func(w io.Writer, r reported) error { return writeJSON(w, r.sum) }},
-		{Name: "health", Help: "health.json, made anew", write: func(w io.Writer, r reported) error { return writeJSON(w, r.health) }},
+		{Name: "json", Help: "summary.json, made anew", write: func(w io.Writer, r reported) error { return WriteJSON(w, r.sum) }},
+		{Name: "health", Help: "health.json, made anew", write: func(w io.Writer, r reported) error { return WriteJSON(w, r.health) }},
 		{Name: "prometheus", Help: "for a textfile collector", write: func(w io.Writer, r reported) error {
 			return report.Prometheus(w, r.sum, &r.health)
 		}},
@@ -90,7 +90,7 @@ Formats:
 			}
 			run, err := journal.Open(args[0])
 			if err != nil {
-				return unknown(err)
+				return Unknown(err)
 			}
 			f := formats[i]
 			if f.Files != nil {
@@ -105,10 +105,10 @@ Formats:
 			}
 			r := reported{run: run}
 			if r.sum, err = summary.Of(run); err != nil {
-				return unknown(err)
+				return Unknown(err)
 			}
 			if r.health, err = hammer.Health(run, r.sum); err != nil {
-				return unknown(err)
+				return Unknown(err)
 			}
 			if output == "" || output == "-" {
 				return f.write(cmd.OutOrStdout(), r)

@@ -33,7 +33,11 @@ type coded struct {
 func (c coded) Error() string { return c.err.Error() }
 func (c coded) Unwrap() error { return c.err }
 
-func unknown(err error) error { return coded{ExitUnknown, err} }
+// Unknown makes an error mean: could not measure.
+func Unknown(err error) error { return coded{ExitUnknown, err} }
+
+// Failed makes an error mean: measured, and it failed.
+func Failed(err error) error { return coded{ExitFailed, err} }
 
 // exitCode is the one place that turns an outcome into an exit code.
 func exitCode(err error) int {

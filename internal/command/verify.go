@@ -101,7 +101,7 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	p := newProgress(stderr, f.quiet)
+	p := NewProgress(stderr, f.quiet)
 	v := verified{Format: verifyFormat, Devices: []verify.DeviceInfo{}, Checks: []assay.Check{}, Operations: []assay.Operation{}, Notes: []string{}}
 	o := verify.Options{Backend: f.backend, Challenge: f.challenge, SkipCompute: f.skipCompute, Memory: f.memory}
 	if f.deadline > 0 && !f.memory {
@@ -110,12 +110,12 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.device >= 0 {
 		o.Devices = []int{f.device}
 	}
-	p.say("verifying; the product alone takes two seconds a GPU")
+	p.Say("verifying; the product alone takes two seconds a GPU")
 	err := v.gpus(ctx, o)
 	if f.baseURL != "" && ctx.Err() == nil {
 		err = errors.Join(err, v.engine(ctx, f, p))
 	}
-	p.clear()
+	p.Clear()
 	v.judge(err)
 	if f.out != "" {
 		if werr := v.write(f.out); werr != nil {
@@ -123,7 +123,7 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 	}
 	if f.format == "json" {
-		if werr := writeJSON(stdout, v); werr != nil {
+		if werr := WriteJSON(stdout, v); werr != nil {
 			return werr
 		}
 	} else if werr := report.Text(stdout, report.Verified(v.Verdict, v.Because, v.Checks, v.Notes)); werr != nil {
@@ -134,11 +134,11 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // gpus verifies the GPUs of this machine.
 func (v *verified) gpus(ctx context.Context, o verify.Options) error {
-	nvml, err := native("nvml")
+	nvml, err := Native("nvml")
 	if err != nil {
 		return err
 	}
-	if o.Child, err = native("verify"); err != nil {
+	if o.Child, err = Native("verify"); err != nil {
 		return err
 	}
 	sources, gpus, notes, err := telemetry.Choose(ctx, telemetry.ChooseOptions{Child: nvml})
@@ -194,7 +194,7 @@ func onOff(s string) string {
 
 // engine looks where an engine's model runs: a short load beside readings of
 // the GPUs, and one prompt asked twice.
-func (v *verified) engine(ctx context.Context, f *verifyFlags, p *progress) error {
+func (v *verified) engine(ctx context.Context, f *verifyFlags, p *Progress) error {
 	c := hammer.DefaultConfig()
 	c.URL, c.Model, c.ReloadModel = strings.TrimRight(f.baseURL, "/"), f.model, f.reload
 	c.APIKey = os.Getenv("OPENAI_API_KEY")
@@ -202,14 +202,14 @@ func (v *verified) engine(ctx context.Context, f *verifyFlags, p *progress) erro
 	if err := hammer.Resolve(ctx, &c); err != nil {
 		return err
 	}
-	p.say("asking %s at %s, to see whether a GPU works", c.Model, c.URL)
+	p.Say("asking %s at %s, to see whether a GPU works", c.Model, c.URL)
 	dir, err := os.MkdirTemp("", "assay-verify")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	opt := hammer.Options{Version: version(), Progress: p.show}
-	if opt.NVML, err = native("nvml"); err != nil {
+	opt := hammer.Options{Version: Version(), Progress: p.Show}
+	if opt.NVML, err = Native("nvml"); err != nil {
 		return err
 	}
 	run := filepath.Join(dir, "run")
@@ -269,13 +269,13 @@ func (v *verified) judge(err error) {
 func (v *verified) outcome(err error) error {
 	switch {
 	case errors.Is(err, verify.ErrCPUDevice):
-		return coded{ExitFailed, err}
+		return Failed(err)
 	case v.Verdict == assay.Fail:
-		return coded{ExitFailed, errors.New(v.Because)}
+		return Failed(errors.New(v.Because))
 	case err != nil:
-		return unknown(err)
+		return Unknown(err)
 	case v.Verdict == assay.Unknown:
-		return unknown(errors.New(v.Because))
+		return Unknown(errors.New(v.Because))
 	}
 	return nil
 }

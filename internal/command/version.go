@@ -14,8 +14,8 @@ import (
 // Release is the version of this source tree.
 const Release = "0.1.0-dev"
 
-// version is what run.json says of us.
-func version() assay.Version {
+// Version is what run.json says of us.
+func Version() assay.Version {
 	v := assay.Version{Assay: Release, Go: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -34,7 +34,7 @@ func newVersion(name string) *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := version()
+			v := Version()
 			switch format {
 			case "text":
 				fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s %s/%s\n", name, v.Assay, v.Go, runtime.GOOS, runtime.GOARCH)

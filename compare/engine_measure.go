@@ -1,0 +1,343 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/internal/proc"
+	"github.com/assay-bench/assay/journal"
+)
+
+// measure puts one workload on an engine that answers, and gives the sample.
+func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w WorkloadConfig, round int, dir string) (Sample, error) {
+	c, err := x.hammerConfig(t, e, w, round)
+	if err != nil {
+		return Sample{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	within, stop := context.WithTimeoutCause(ctx, time.Duration(w.Timeout), errTooLong)
+	defer stop()
+	if err := hammer.Resolve(within, &c); err != nil {
+		return Sample{}, x.failed(ctx, t, w, errors.Join(hammer.ErrNoEngine, err))
+	}
+	if c.Extra, err = extraBody(e, c.Backend, w.temperature()); err != nil {
+		return Sample{}, err
+	}
+	peak := func() (float64, bool) { return 0, false }
+	if t.p != nil {
+		go func() {
+			select {
+			case <-t.p.Done():
+				cancel(errDied)
+			case <-within.Done():
+			}
+		}()
+		if *x.cfg.Monitoring.MemoryTracking {
+			peak = watchMemory(within, t.p)
+		}
+	}
+	opt := hammer.Options{Version: x.opt.Version, Progress: func(cp assay.Checkpoint) {
+		x.progress(Progress{Engine: e.Name, Workload: w.Name, Round: round, Run: &cp})
+	}}
+	if *x.cfg.Monitoring.GPUMetrics {
+		opt.NVML = x.opt.NVML
+	}
+	sum, err := hammer.Run(within, c, dir, opt)
+	if err != nil {
+		if within.Err() != nil && ctx.Err() == nil {
+			err = errTooLong // hammer only knows that it was interrupted
+		}
+		return Sample{}, x.failed(ctx, t, w, err)
+	}
+	stop() // the watcher of memory looks once more
+	s, err := sampleFrom(dir, sum, w, x.cfg.System.GPUDevice)
+	if err != nil {
+		return Sample{}, err
+	}
+	if bytes, ok := peak(); ok {
+		s.Metrics["memory_peak_bytes"] = bytes
+	}
+	if !*x.cfg.Monitoring.PowerMonitoring {
+		delete(s.Metrics, "tokens_per_joule")
+	}
+	return s, nil
+}
+
+var (
+	errDied    = errors.New("its process ended")
+	errTooLong = errors.New("the workload took longer than its timeout")
+)
+
+// failed turns what hammer says into the engine's failure, unless it is our own: a
+// full disk is nothing to hold against an engine.
+func (x *trial) failed(ctx context.Context, t *target, w WorkloadConfig, err error) error {
+	cause := context.Cause(ctx)
+	if cause != nil && !errors.Is(cause, errDied) {
+		return cause // we were told to stop
+	}
+	f := &failure{why: clipped(err.Error(), 1000)}
+	switch {
+	case errors.Is(err, errTooLong):
+		f.why = fmt.Sprintf("%v of %s", errTooLong, w.Timeout)
+		return f
+	case cause != nil, errors.Is(err, hammer.ErrNoEngine), errors.Is(err, hammer.ErrEngineDown), errors.Is(err, hammer.ErrNothingMeasured):
+	default:
+		return fmt.Errorf("measuring %s: %w", t.url, err)
+	}
+	if t.p == nil {
+		return f
+	}
+	// A broken connection is often seen before the end of the process that broke it.
+	select {
+	case <-t.p.Done():
+		exit := t.p.Wait()
+		f.why, f.tail = "it ended in the middle of the workload: it "+exit.String(), exit.LogTail
+	case <-time.After(time.Second):
+	}
+	return f
+}
+
+// hammerConfig is the workload as one engine gets it.
+func (x *trial) hammerConfig(t *target, e EngineConfig, w WorkloadConfig, round int) (hammer.Config, error) {
+	c := hammer.DefaultConfig()
+	c.URL, c.APIKey, c.Model, c.Backend = t.url, t.apiKey, e.model(), e.Backend
+	c.Profile, c.Scenario = nil, nil
+	c.Load = hammer.Load{
+		Mode: hammer.ModeClosed, Concurrency: w.Concurrency, Requests: w.requests(), Warmups: w.warmups(), Grace: w.Timeout,
+	}
+	if w.RequestRate > 0 {
+		c.Load.Mode, c.Load.Rate, c.Load.Burstiness = hammer.ModeOpen, w.RequestRate, 1
+	}
+	if len(w.TestCases) > 0 {
+		c.Data = hammer.Data{Kind: "custom", Path: x.casesFile(w), Oversample: true}
+	} else {
+		c.Data = hammer.Data{Kind: "random", InputTokens: w.InputLen, OutputTokens: w.OutputLen, Oversample: true}
+	}
+	c.Sampling = hammer.Sampling{Temperature: w.temperature(), IgnoreEOS: *w.IgnoreEOS}
+	c.Telemetry.Interval = assay.Duration(time.Duration(x.cfg.Monitoring.SampleIntervalMS) * time.Millisecond)
+	c.Seed = x.seed(round)
+	c.KeepText = w.exact()
+	c.Connection = hammer.Connection(w.Connection)
+	c.Label = fmt.Sprintf("%s %s round %d", e.Name, w.Name, round)
+	c.Judge.Objectives = x.exp.Analysis.SLO
+	return c, c.Validate()
+}
+
+// extraBody is what the engine's configuration merges into every request. Ollama
+// takes the temperature in its options, which those of the configuration would
+// replace: it is put among them.
+func extraBody(e EngineConfig, backend string, temperature *float64) (json.RawMessage, error) {
+	if len(e.Extra) == 0 {
+		return nil, nil
+	}
+	extra := maps.Clone(e.Extra)
+	if o, ok := extra["options"].(map[string]any); ok && strings.HasPrefix(backend, "ollama") && temperature != nil {
+		o = maps.Clone(o)
+		if _, set := o["temperature"]; !set {
+			o["temperature"] = *temperature
+		}
+		extra["options"] = o
+	}
+	b, err := json.Marshal(extra)
+	if err != nil {
+		return nil, fmt.Errorf("engine %s: extra_body: %w", e.Name, err)
+	}
+	return b, nil
+}
+
+// seed is the same for all engines of a round, so that they get the same data.
+func (x *trial) seed(round int) uint64 { return x.cfg.Experiment.Seed*1_000_003 + uint64(round) }
+
+func (x *trial) casesFile(w WorkloadConfig) string {
+	return filepath.Join(x.dir, "workloads", w.Name+".jsonl")
+}
+
+// writeCases writes each workload's test cases as a dataset.
+func (x *trial) writeCases() error {
+	if err := os.MkdirAll(filepath.Join(x.dir, "workloads"), 0o755); err != nil {
+		return err
+	}
+	for _, w := range x.cfg.Workloads {
+		if len(w.TestCases) == 0 {
+			continue
+		}
+		var b []byte
+		for _, t := range w.TestCases {
+			line, err := json.Marshal(map[string]any{"prompt": t.Prompt, "output_tokens": t.MaxTokens})
+			if err != nil {
+				return fmt.Errorf("workload %s: %w", w.Name, err)
+			}
+			b = append(append(b, line...), '\n')
+		}
+		if err := replace(x.casesFile(w), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchMemory looks at the tree's memory until ctx ends; then peak gives the most.
+func watchMemory(ctx context.Context, p *proc.Process) (peak func() (float64, bool)) {
+	var most int64
+	seen := false
+	done := make(chan struct{})
+	look := func() {
+		if rss, ok := p.RSS(); ok {
+			most, seen = max(most, rss), true
+		}
+	}
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(memoryEvery)
+		defer tick.Stop()
+		for {
+			look()
+			select {
+			case <-ctx.Done():
+				look()
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() (float64, bool) {
+		<-done
+		return float64(most), seen
+	}
+}
+
+// memoryEvery is how often a tree's memory is looked at: without a cgroup it
+// takes a walk through /proc, which should stay far below a hundredth of a core.
+const memoryEvery = 500 * time.Millisecond
+
+// sampleFrom reduces a run directory to a sample.
+func sampleFrom(dir string, sum assay.Summary, w WorkloadConfig, device *int) (Sample, error) {
+	if len(sum.Stages) != 1 {
+		return Sample{}, fmt.Errorf("run %s: it has %d stages, and one was asked for", dir, len(sum.Stages))
+	}
+	rd, err := journal.Open(dir)
+	if err != nil {
+		return Sample{}, err
+	}
+	sum.GPUs = usedGPUs(sum.GPUs, rd.Manifest().Node.GPUs, device)
+	st := sum.Stages[0]
+	s := Sample{
+		Started: sum.Started, Ended: sum.Ended, Client: sum.Client.Certificate,
+		Requests: st.Requests, OK: st.OK, Metrics: figures(sum), Within: withinRun(st), Cases: w.cases(),
+		OutputTokens: st.OutputTokens.Mean, InputTokens: st.InputTokens.Mean,
+	}
+	type sent struct {
+		at int64
+		ms float64
+	}
+	var all []sent
+	texts := make([]string, w.cases())
+	for r, err := range rd.Requests() {
+		if err != nil {
+			return s, err
+		}
+		if r.Warmup || !r.OK() {
+			continue
+		}
+		if ns, ok := r.E2E(); ok {
+			all = append(all, sent{r.Sent, float64(ns) / 1e6})
+		}
+		if n := r.Prompt % w.cases(); w.exact() && texts[n] == "" && r.Text != "" {
+			h := sha256.Sum256([]byte(r.Text))
+			texts[n] = hex.EncodeToString(h[:])
+		}
+	}
+	slices.SortFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
+	for _, l := range all {
+		s.Latencies = append(s.Latencies, l.ms)
+	}
+	if w.exact() {
+		s.Texts = texts
+	}
+	return s, nil
+}
+
+// usedGPUs are those that the engine may use: all, or the one of gpu_device.
+func usedGPUs(sums []assay.GPUSummary, gpus []assay.GPU, device *int) []assay.GPUSummary {
+	if device == nil {
+		return sums
+	}
+	return slices.DeleteFunc(slices.Clone(sums), func(s assay.GPUSummary) bool {
+		return !slices.ContainsFunc(gpus, func(g assay.GPU) bool { return g.UUID == s.UUID && g.Index == *device })
+	})
+}
+
+// figures are the metrics that a run of one stage shows; what it does not show is
+// not there.
+func figures(sum assay.Summary) map[string]float64 {
+	m := map[string]float64{}
+	st := sum.Stages[0]
+	at := func(name string, d assay.Dist, level float64) {
+		if p, ok := d.P(level); ok && d.N > 0 {
+			m[name] = p.Value
+		}
+	}
+	at("ttft_ms_p50", st.TTFT, 50)
+	at("ttft_ms_p99", st.TTFT, 99)
+	at("tpot_ms_p50", st.TPOT, 50)
+	at("e2e_ms_p50", st.E2E, 50)
+	at("e2e_ms_p99", st.E2E, 99)
+	if st.E2E.N > 0 {
+		m["e2e_ms_mean"] = st.E2E.Mean
+	}
+	// Without a steady window there is no throughput, and 0 would be a lie.
+	if st.OutputTokensPerSecond > 0 {
+		m["output_tokens_per_second"] = st.OutputTokensPerSecond
+	}
+	if st.RequestsPerSecond > 0 {
+		m["requests_per_second"] = st.RequestsPerSecond
+	}
+	if st.Requests > 0 {
+		m["error_rate"] = st.ErrorRate
+	}
+	var busy, most float64
+	var busyN, memN int
+	for _, g := range sum.GPUs {
+		if u, ok := g.Stats[assay.GPUUtilization]; ok && u.N > 0 {
+			busy += u.Mean
+			busyN++
+		}
+		if u, ok := g.Stats[assay.GPUMemoryUsed]; ok && u.N > 0 {
+			most = max(most, u.Max)
+			memN++
+		}
+	}
+	if busyN > 0 {
+		m["gpu_utilization_mean"] = busy / float64(busyN)
+	}
+	if memN > 0 {
+		m["gpu_memory_peak_bytes"] = most
+	}
+	if st.Joules != nil && *st.Joules > 0 {
+		seconds := float64(st.SteadyTo-st.SteadyFrom) / 1e9
+		m["tokens_per_joule"] = st.OutputTokensPerSecond * seconds / *st.Joules
+	}
+	return m
+}
+
+// clipped bounds a text that an engine had a part in.
+func clipped(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}

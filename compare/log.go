@@ -1,0 +1,59 @@
+package compare
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// logbook is logs/benchmark.log: what was done, a line for each thing with its
+// time. Holding it open also holds the experiment: no two processes run one.
+type logbook struct {
+	mu  sync.Mutex
+	f   *os.File
+	say func(string)
+	err error
+}
+
+func openLog(path string, say func(string)) (*logbook, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	if err := holdFile(f); err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return &logbook{f: f, say: say}, nil
+}
+
+// linef writes a line. An error of writing is kept for close.
+func (l *logbook) linef(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := stamp(time.Now()) + " " + strings.TrimRight(fmt.Sprintf(format, args...), "\n") + "\n"
+	if _, err := l.f.WriteString(line); err != nil && l.err == nil {
+		l.err = fmt.Errorf("writing the log: %w", err)
+	}
+}
+
+// sayf writes a line, and tells it to whoever listens.
+func (l *logbook) sayf(format string, args ...any) {
+	l.linef(format, args...)
+	if l.say != nil {
+		l.say(fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *logbook) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.f.Close(); l.err == nil && err != nil {
+		l.err = fmt.Errorf("closing the log: %w", err)
+	}
+	return l.err
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -1,0 +1,260 @@
+package compare
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/report"
+)
+
+// OutputOptions say what is written besides JSON, Markdown and HTML.
+type OutputOptions struct {
+	// Plot draws a chart as PNG (report/plot.PNG); nil: no pictures are written.
+	Plot func(io.Writer, report.Chart) error
+}
+
+// WriteOutputs writes everything that follows from an experiment beside its
+// evidence: docs/formats/experiment.md lists the files. It writes none of the
+// evidence, so that it can be done again.
+func WriteOutputs(dir string, e Experiment, a Analysis, o OutputOptions) error {
+	if err := os.MkdirAll(filepath.Join(dir, "analysis"), 0o755); err != nil {
+		return fmt.Errorf("make the directory of the analysis: %w", err)
+	}
+	for name, v := range map[string]any{
+		"summary.json":                           summaryOf(a),
+		"analysis/statistical_summary.json":      statisticsOf(a),
+		"analysis/performance_analysis.json":     performanceOf(a),
+		"analysis/business_recommendations.json": recommendationsOf(a),
+	} {
+		if err := replaceJSON(filepath.Join(dir, filepath.FromSlash(name)), v); err != nil {
+			return err
+		}
+	}
+	var md, html bytes.Buffer
+	if err := report.Markdown(&md, Page(e, a, false)); err != nil {
+		return fmt.Errorf("write comparison_table.md: %w", err)
+	}
+	if err := report.HTML(&html, Page(e, a, true)); err != nil {
+		return fmt.Errorf("write report.html: %w", err)
+	}
+	if err := replace(filepath.Join(dir, "comparison_table.md"), md.Bytes()); err != nil {
+		return err
+	}
+	if err := replace(filepath.Join(dir, "report.html"), html.Bytes()); err != nil {
+		return err
+	}
+	if !e.Analysis.Plots || o.Plot == nil {
+		return nil
+	}
+	return writePlots(filepath.Join(dir, "plots"), e, a, o.Plot)
+}
+
+func writePlots(dir string, e Experiment, a Analysis, plot func(io.Writer, report.Chart) error) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of pictures: %w", err)
+	}
+	for _, p := range Plots(e, a) {
+		var b bytes.Buffer
+		if err := plot(&b, p.Chart); err != nil {
+			return fmt.Errorf("draw %s: %w", p.Name, err)
+		}
+		if err := replace(filepath.Join(dir, p.Name+".png"), b.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The JSON documents. Members that the specification names keep its names.
+
+type summaryJSON struct {
+	Format           string                `json:"format"`
+	Experiment       string                `json:"experiment_id"`
+	Name             string                `json:"name"`
+	Status           assay.Status          `json:"status"`
+	Summary          overallJSON           `json:"summary"`
+	Matrix           map[string]matrixJSON `json:"comparison_matrix"`
+	LatencyOf        string                `json:"latency_workload"`
+	ThroughputOf     string                `json:"throughput_workload"`
+	Criteria         []Criterion           `json:"criteria"`
+	MarkedRuns       int                   `json:"marked_runs"`
+	InvalidSamples   int                   `json:"runs_with_invalid_client"`
+	DegradedSamples  int                   `json:"runs_with_degraded_client"`
+	Notes            []string              `json:"notes"`
+	FailedEngines    []string              `json:"failed_engines"`
+	ComparisonsShown int                   `json:"differences_shown"`
+}
+
+type overallJSON struct {
+	Fastest        string   `json:"fastest_engine"`
+	Because        string   `json:"fastest_because"`
+	BestThroughput *float64 `json:"best_throughput"`
+	BestLatency    *float64 `json:"best_latency_ms"`
+	MostConsistent string   `json:"most_consistent"`
+	ConsistentWhy  string   `json:"most_consistent_because"`
+	BestGPU        *string  `json:"best_gpu_utilization"`
+	Recommendation string   `json:"recommendation"`
+}
+
+type matrixJSON struct {
+	Latency    *float64 `json:"latency_ms"`
+	Throughput *float64 `json:"throughput"`
+	Speedup    *float64 `json:"speedup"`
+	SpeedupLo  *float64 `json:"speedup_low"`
+	SpeedupHi  *float64 `json:"speedup_high"`
+	Verdict    string   `json:"verdict"`
+	Failed     string   `json:"failed,omitempty"`
+}
+
+func summaryOf(a Analysis) summaryJSON {
+	o := a.Overall
+	s := summaryJSON{
+		Format: ComparisonFormat, Experiment: a.Experiment, Name: a.Name, Status: a.Status,
+		Summary: overallJSON{o.Fastest, o.Because, o.BestThroughput, o.BestLatency, o.MostConsistent, o.ConsistentWhy, o.BestGPU, o.Recommendation},
+		Matrix:  map[string]matrixJSON{}, LatencyOf: o.LatencyOf, ThroughputOf: o.ThroughputOf, Criteria: a.Criteria,
+		MarkedRuns: o.MarkedRuns, InvalidSamples: o.InvalidSamples, DegradedSamples: o.DegradedSamples,
+		Notes: append([]string{}, a.Notes...), FailedEngines: []string{},
+	}
+	for _, r := range o.Matrix {
+		m := matrixJSON{Latency: r.Latency, Throughput: r.Throughput, Verdict: r.Verdict, Failed: r.Failed}
+		if r.Speedup.Known() {
+			m.Speedup, m.SpeedupLo, m.SpeedupHi = known(r.Speedup.Est), known(r.Speedup.Lo), known(r.Speedup.Hi)
+		}
+		s.Matrix[r.Engine] = m
+		if r.Failed != "" {
+			s.FailedEngines = append(s.FailedEngines, r.Engine)
+		}
+	}
+	for _, c := range a.Comparisons {
+		if c.Verdict.Shown() {
+			s.ComparisonsShown++
+		}
+	}
+	return s
+}
+
+type statisticsJSON struct {
+	Format      string       `json:"format"`
+	Experiment  string       `json:"experiment_id"`
+	Family      Family       `json:"family"`
+	Comparisons []Comparison `json:"comparisons"`
+	Agreement   []Agreement  `json:"agreement"`
+	Marked      []markedJSON `json:"marked_runs"`
+	Failed      []Failure    `json:"failed"`
+	Criteria    []Criterion  `json:"criteria"`
+}
+
+type markedJSON struct {
+	Engine   string `json:"engine"`
+	Workload string `json:"workload"`
+	Metric   string `json:"metric"`
+	Marked
+}
+
+func statisticsOf(a Analysis) statisticsJSON {
+	s := statisticsJSON{ComparisonFormat, a.Experiment, a.Family, a.Comparisons, a.Agreement, []markedJSON{}, a.Failures, a.Criteria}
+	for _, f := range a.Figures {
+		for _, m := range f.Marked {
+			s.Marked = append(s.Marked, markedJSON{f.Engine, f.Workload, f.Metric, m})
+		}
+	}
+	return s
+}
+
+type performanceJSON struct {
+	Format     string   `json:"format"`
+	Experiment string   `json:"experiment_id"`
+	Figures    []Figure `json:"figures"`
+}
+
+func performanceOf(a Analysis) performanceJSON {
+	return performanceJSON{ComparisonFormat, a.Experiment, a.Figures}
+}
+
+type recommendationsJSON struct {
+	Format     string       `json:"format"`
+	Experiment string       `json:"experiment_id"`
+	Line       string       `json:"recommendation"`
+	Advice     []Advice     `json:"recommendations"`
+	Unanswered []Unanswered `json:"not_answered"`
+}
+
+func recommendationsOf(a Analysis) recommendationsJSON {
+	return recommendationsJSON{ComparisonFormat, a.Experiment, a.Overall.Recommendation, a.Advice, a.Unanswered}
+}
+
+// Plot is one of the pictures of the specification.
+type Plot struct {
+	Name  string // of its file, without .png
+	Chart report.Chart
+}
+
+// Plots are the pictures of the specification, in its order. One without data
+// is there too, and shows that there is none.
+func Plots(e Experiment, a Analysis) []Plot {
+	const gib = 1 << 30
+	memory := bars(e, a, "memory_peak_bytes", gib, "memory of the processes, ")
+	memory = append(memory, bars(e, a, "gpu_memory_peak_bytes", gib, "memory of the GPU, ")...)
+	names := engineNames(e)
+	interval := confidence(a.Family.Confidence)
+	scaling := report.Chart{Title: "Throughput by workload", Kind: report.ChartBars, Categories: e.Workloads, X: report.Axis{Label: "workload"},
+		Y: report.Axis{Label: "output tokens", Unit: "tokens/s", Zero: true}, Note: "Means of runs with their " + interval + " interval."}
+	for _, engine := range names {
+		l := report.Line{Name: engine}
+		any := false
+		for _, w := range e.Workloads {
+			any = point(&l, a.of(engine, w, throughputMetric), 1) || any
+		}
+		if any {
+			scaling.Lines = append(scaling.Lines, l)
+		}
+	}
+	return []Plot{
+		{"latency_comparison", report.Chart{Title: "Latency of a whole answer", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
+			Y: report.Axis{Label: "mean time", Unit: "ms", Zero: true}, Lines: bars(e, a, latencyMetric, 1, ""), Note: "Means of runs with their " + interval + " interval; whether a difference holds up is in the table."}},
+		{"throughput_scaling", scaling},
+		{"memory_usage", report.Chart{Title: "Highest memory in use", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
+			Y: report.Axis{Label: "memory", Unit: "GiB", Zero: true}, Lines: memory, Note: "Means of runs' peaks."}},
+		{"gpu_utilization", report.Chart{Title: "GPU utilization", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
+			Y: report.Axis{Label: "utilization", Unit: "%", Zero: true}, Lines: bars(e, a, "gpu_utilization_mean", 0.01, ""), Note: "A duty cycle: it says that some kernel ran, not how well."}},
+	}
+}
+
+// bars are a metric by engine, one line a workload that has it.
+func bars(e Experiment, a Analysis, metric string, unit float64, prefix string) []report.Line {
+	var out []report.Line
+	for _, w := range e.Workloads {
+		l := report.Line{Name: prefix + w}
+		any := false
+		for _, engine := range engineNames(e) {
+			any = point(&l, a.of(engine, w, metric), unit) || any
+		}
+		if any {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// point adds a figure to a line; one that is not there is a gap.
+func point(l *report.Line, f *Figure, unit float64) bool {
+	y, lo, hi := math.NaN(), math.NaN(), math.NaN()
+	if f != nil {
+		y, lo, hi = f.Mean.Est/unit, f.Mean.Lo/unit, f.Mean.Hi/unit
+	}
+	l.X, l.Y, l.Lo, l.Hi = append(l.X, float64(len(l.X))), append(l.Y, y), append(l.Lo, lo), append(l.Hi, hi)
+	return f != nil
+}
+
+func engineNames(e Experiment) []string {
+	var out []string
+	for _, x := range e.Engines {
+		out = append(out, x.Name)
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+// Package compare asks which of several engines is faster, and whether the
+// difference is more than noise.
+package compare
+
+import "github.com/assay-bench/assay"
+
+// ExperimentFormat names the format of experiment.json that this version writes.
+const ExperimentFormat = "assay/experiment/v1"
+
+// Sample is one run of one engine on one workload in one round: the unit of
+// every comparison. Requests within a run depend on each other, runs do not.
+type Sample struct {
+	Engine   string `json:"engine"`
+	Workload string `json:"workload"`
+	Round    int    `json:"round"` // from 1; 0 is the pilot, which is kept and not judged
+	Order    int    `json:"order"` // place within the round, from 1
+	Started  int64  `json:"started_ns"`
+	Ended    int64  `json:"ended_ns"`
+	// Dir is the run directory, from the experiment's.
+	Dir string `json:"dir,omitempty"`
+	// Failed says why there are no figures; empty: there are.
+	Failed string `json:"failed,omitempty"`
+	// Metrics by name; a metric that could not be had is not there. See Metrics.
+	Metrics  map[string]float64 `json:"metrics"`
+	Requests int                `json:"requests"` // judged
+	OK       int                `json:"ok"`
+	// OutputTokens and InputTokens are means a request, to see whether engines
+	// did the same work.
+	OutputTokens float64           `json:"output_tokens_mean"`
+	InputTokens  float64           `json:"input_tokens_mean"`
+	Client       assay.Certificate `json:"client"`
+	// Latencies are E2E of each judged request that succeeded, in ms, in the
+	// order sent: for within-run intervals and the seed's count of measurements.
+	Latencies []float64 `json:"latencies_ms,omitempty"`
+	// Texts are SHA-256 of the answers by test case, at temperature 0 only.
+	Texts []string `json:"text_sha256,omitempty"`
+	// Cases is the number of different test cases in the workload; 0 says that
+	// it is not known, and counts as one.
+	Cases int `json:"cases,omitempty"`
+	// Within are intervals of metrics from this run alone. They say how well the
+	// run knows its own figure, and decide nothing between engines.
+	Within map[string]assay.Quantity `json:"within_run,omitempty"`
+}
+
+// Metric is one figure of a sample that engines are compared by.
+type Metric struct {
+	Name   string          `json:"name"`
+	Unit   string          `json:"unit"`
+	Better assay.Direction `json:"-"`
+	// SameWork: only comparable when output lengths agree.
+	SameWork bool   `json:"same_work,omitempty"`
+	Help     string `json:"-"`
+}
+
+// Metrics are those that engines are compared by, in the order of tables.
+func Metrics() []Metric {
+	return []Metric{
+		{"ttft_ms_p50", "ms", assay.Lower, false, "median time to first token"},
+		{"ttft_ms_p99", "ms", assay.Lower, false, "99th percentile of it"},
+		{"tpot_ms_p50", "ms", assay.Lower, false, "median time per output token after the first"},
+		{"e2e_ms_mean", "ms", assay.Lower, true, "mean time of a whole answer; what summary.json calls latency"},
+		{"e2e_ms_p50", "ms", assay.Lower, true, "its median"},
+		{"e2e_ms_p99", "ms", assay.Lower, true, "its 99th percentile"},
+		{"output_tokens_per_second", "1/s", assay.Higher, true, "output tokens a second in the steady window; what summary.json calls throughput"},
+		{"requests_per_second", "1/s", assay.Higher, true, "requests a second"},
+		{"error_rate", "ratio", assay.Lower, false, "share of requests that the engine failed"},
+		{"gpu_utilization_mean", "ratio", assay.Neither, false, "mean utilization of the GPUs; a duty cycle"},
+		{"gpu_memory_peak_bytes", "bytes", assay.Lower, false, "highest memory in use on one GPU"},
+		{"memory_peak_bytes", "bytes", assay.Lower, false, "highest resident memory of the engine's processes"},
+		{"tokens_per_joule", "1/J", assay.Higher, true, "output tokens a joule of the GPUs"},
+	}
+}
+
+// Engine is one of the things compared, as it was when it ran.
+type Engine struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"` // serve, url, binary, runs
+	// Lock is what identifies it: versions, hashes, flags, model. --locked
+	// refuses an engine that differs.
+	Lock map[string]string `json:"lock"`
+	// Isolation says in words how its processes were kept apart.
+	Isolation string `json:"isolation,omitempty"`
+	// Failed is why it is out; LogTail the end of its log then.
+	Failed  string `json:"failed,omitempty"`
+	LogTail string `json:"log_tail,omitempty"`
+}
+
+// Plan is what the experiment set out to do, fixed before its first judged run.
+type Plan struct {
+	Seed    uint64  `json:"seed"`
+	Primary string  `json:"primary_metric"`
+	Effect  float64 `json:"effect"` // smallest difference worth finding, as a share: 0.05
+	Level   float64 `json:"level"`  // of the whole family of tests
+	Power   float64 `json:"power"`
+	Rounds  int     `json:"rounds"`        // as computed, or as asked
+	Needed  int     `json:"rounds_needed"` // what the pilot's variance asks for; more than Rounds when time did not allow
+	PilotSD float64 `json:"pilot_sd_log_ratio"`
+	Tests   int     `json:"tests"`  // in the family: pairs × metrics that decide × workloads
+	Test    string  `json:"test"`   // signed_rank, mann_whitney_u
+	Adjust  string  `json:"adjust"` // holm, bonferroni
+	Looks   int     `json:"looks"`  // planned looks at the verdict; 1: only at the end
+	Why     string  `json:"why,omitempty"`
+}
+
+// Experiment is experiment.json together with its samples (raw_data): all that
+// the analysis reads.
+type Experiment struct {
+	Format  string        `json:"format"`
+	ID      string        `json:"id"`
+	Name    string        `json:"name"`
+	Created int64         `json:"created_ns"`
+	Ended   int64         `json:"ended_ns"`
+	Version assay.Version `json:"version"`
+	Node    assay.Node    `json:"node"`
+	// ConfigSHA256 is of the resolved configuration, which is kept beside.
+	ConfigSHA256 string      `json:"config_sha256"`
+	Config       any         `json:"config"`
+	Engines      []Engine    `json:"engines"` // in the order of the file; the first is what others are held against
+	Workloads    []string    `json:"workloads"`
+	Plan         Plan        `json:"plan"`
+	Analysis     AnalysisAsk `json:"analysis"`
+	// Status is complete, or partial: broken off, or stopped by its time budget.
+	Status assay.Status `json:"status"`
+	Notes  []string     `json:"notes"`
+	// Paired: every engine ran once in each round, so that rounds are blocks.
+	Paired bool `json:"paired"`
+
+	Samples []Sample `json:"-"`
+}
+
+// AnalysisAsk is what the configuration asks of the analysis.
+type AnalysisAsk struct {
+	Confidence     float64 `json:"confidence_level"`
+	RemoveOutliers bool    `json:"remove_outliers"` // adds a trimmed column; drops nothing
+	Threshold      float64 `json:"outlier_threshold"`
+	Test           string  `json:"significance_test"`
+	Plots          bool    `json:"generate_plots"`
+	Raw            bool    `json:"export_raw_data"`
+	// PricePerHour of the node for each engine or all ("" key), for advice.
+	Prices map[string]assay.Money `json:"prices,omitempty"`
+	SLO    []assay.Objective      `json:"slo,omitempty"`
+}
