@@ -19,7 +19,7 @@ import (
 // speed, that began at the given second.
 func writeRun(t *testing.T, dir string, second int64, speed float64, stages ...assay.Stage) {
 	t.Helper()
-	begin := int64(1_790_000_000+second) * 1e9
+	begin := (1_790_000_000 + second) * 1e9
 	w, err := journal.Create(dir, assay.Manifest{ID: fmt.Sprintf("RUN%d", second), Created: begin, Clock: assay.ClockKernel, Node: assay.Node{ID: "node", Hostname: "box"},
 		Engine: assay.Engine{URL: "http://127.0.0.1:8000", Backend: "openai-chat", Model: "m"}, Version: assay.Version{Assay: "test", Go: "go"}, Config: []byte("{}")})
 	if err != nil {
