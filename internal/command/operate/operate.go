@@ -21,7 +21,7 @@ func Assay() *cobra.Command {
 	root := command.Node("assay", command.ReportFormat{
 		Name: "parquet", Help: "requests.parquet and telemetry.parquet, in the run directory or in --output", Files: writeParquet,
 	})
-	root.AddCommand(newCompare(), newSupervise())
+	root.AddCommand(newCompare(), newClaims(), newProbe(), newReady(), newSupervise())
 	return root
 }
 

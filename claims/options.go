@@ -1,0 +1,85 @@
+package claims
+
+import (
+	"time"
+)
+
+// Options say how a suite is run. The zero Options measure each probe for five
+// seconds and write nothing.
+type Options struct {
+	Env Env
+
+	// Duration of each probe's measurement; 0: 5 s, unless Samples or Iterations
+	// is given. What is reached first ends it. A probe so slow that there are fewer
+	// than six samples then gets up to six times as long.
+	Duration time.Duration
+	// Samples to take of each probe; 0: as many as there is time for.
+	Samples int
+	// Iterations are operations: a batch of a hundred counts a hundred. 0: as many
+	// as there is time for.
+	Iterations int
+	// Warmup comes first and is not judged; 0: a tenth of Duration, at least one
+	// sample; negative: none.
+	Warmup time.Duration
+
+	// UntilDecided goes on with a probe until its claims are decided, by intervals
+	// that may be looked at again and again, and stops then. Duration, Samples and
+	// Iterations are for the probes without a claim.
+	UntilDecided bool
+	// Budget is the most time for a probe that is measured until decided; 0: a
+	// minute.
+	Budget time.Duration
+	// MostSamples bounds memory; 0: 200,000 a probe.
+	MostSamples int
+	// Patience is how long a probe may be silent: how much longer than its time
+	// one sample or its preparation may take before it is given up; 0: 2 minutes.
+	Patience time.Duration
+
+	// Dir is the results directory, made by [Run] and [Result.Write]; it must be
+	// new or empty. Empty: nothing is written.
+	Dir string
+	// History is the file that remembers earlier runs, for comparison; empty:
+	// none.
+	History string
+	// Machine is the name under which the history knows this machine; empty: made
+	// of the host's name, its CPU and its memory.
+	Machine string
+	// NvidiaSMI is the command that tells about NVIDIA's GPUs; nil: nvidia-smi,
+	// where there is one.
+	NvidiaSMI []string
+	// Version of the program, for the record.
+	Version string
+	// Say is told how far the suite is, a line at a time; nil: nobody is.
+	Say func(line string)
+}
+
+func (o Options) filled() Options {
+	if o.Duration <= 0 && o.Samples <= 0 && o.Iterations <= 0 {
+		o.Duration = 5 * time.Second
+	}
+	if o.Warmup == 0 {
+		o.Warmup = max(o.Duration, 5*time.Second) / 10
+	}
+	if o.Budget <= 0 {
+		o.Budget = time.Minute
+	}
+	if o.MostSamples <= 0 {
+		o.MostSamples = 200_000
+	}
+	if o.Patience <= 0 {
+		o.Patience = 2 * time.Minute
+	}
+	if o.Env.ProcRoot == "" {
+		o.Env.ProcRoot = "/proc"
+	}
+	if o.Env.SysRoot == "" {
+		o.Env.SysRoot = "/sys"
+	}
+	return o
+}
+
+func (o Options) say(line string) {
+	if o.Say != nil {
+		o.Say(line)
+	}
+}

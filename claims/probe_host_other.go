@@ -1,0 +1,28 @@
+//go:build !linux
+
+package claims
+
+import (
+	"context"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+func hostStart(string) func(context.Context, Env) (Runner, error) {
+	return func(context.Context, Env) (Runner, error) {
+		return nil, hostUnavailable("it is written for Linux, and this is %s", runtime.GOOS)
+	}
+}
+
+// runGroup runs a command until its end or ctx's. Only the command itself is
+// ended: groups are killed on Linux only.
+func runGroup(ctx context.Context, cmd *exec.Cmd) error {
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	return cmd.Wait()
+}

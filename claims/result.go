@@ -1,0 +1,125 @@
+package claims
+
+import (
+	"math"
+	"time"
+
+	"github.com/assay-bench/assay"
+)
+
+// ResultFormat names the format of results.json.
+const ResultFormat = "assay/claims/v1"
+
+// Result is what a suite's run found.
+type Result struct {
+	Format  string    `json:"format"`
+	Name    string    `json:"name"`
+	File    string    `json:"file"`
+	Version string    `json:"version,omitempty"`
+	Machine string    `json:"machine"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
+	// Verdict of the whole: fail when a claim failed, else unknown when one is
+	// unknown, else pass.
+	Verdict assay.Verdict `json:"verdict"`
+	Because string        `json:"because"`
+	// Interrupted says that the run was broken off; what had not been measured is
+	// unknown.
+	Interrupted bool          `json:"interrupted,omitempty"`
+	Claims      []ClaimResult `json:"claims"`
+	Probes      []ProbeResult `json:"probes"`
+	// Empty is the empty probe: what the measuring itself takes. It is subtracted
+	// nowhere.
+	Empty  ProbeResult `json:"empty"`
+	Advice []Advice    `json:"advice"`
+	Notes  []string    `json:"notes"`
+}
+
+// ClaimResult is a claim and what became of it.
+type ClaimResult struct {
+	Claim
+	Unit     string         `json:"unit"`
+	Measured assay.Quantity `json:"measured"`
+	Verdict  assay.Verdict  `json:"verdict"`
+	Why      string         `json:"why"`
+	// More is about how many more samples would decide; 0: none would, or it is
+	// decided.
+	More int64 `json:"more_samples,omitempty"`
+	// GoalVerdict and GoalWhy are absent without a goal. They decide nothing.
+	GoalVerdict *assay.Verdict `json:"goal_verdict,omitempty"`
+	GoalWhy     string         `json:"goal_why,omitempty"`
+}
+
+// Status says how a probe ended.
+type Status string
+
+// How probes end.
+const (
+	Measured    Status = "measured"    // as planned
+	Unavailable Status = "unavailable" // it cannot run here
+	Wrong       Status = "wrong"       // what was computed was wrong
+	Broken      Status = "error"       // it ended with an error
+	Interrupted Status = "interrupted" // the run was broken off
+)
+
+// ProbeResult is what a probe gave.
+type ProbeResult struct {
+	Name   string `json:"name"`
+	Help   string `json:"help"`
+	Needs  string `json:"needs,omitempty"`
+	Unit   string `json:"unit"`
+	Better string `json:"better"`
+	Status Status `json:"status"`
+	Why    string `json:"why,omitempty"` // it did not end as planned
+
+	Samples    int     `json:"samples"`
+	Operations int     `json:"operations"`
+	Batch      int     `json:"batch"` // the largest; 1: timed one by one
+	Warmup     int     `json:"warmup_samples"`
+	Seconds    float64 `json:"seconds"`
+	Stopped    string  `json:"stopped,omitempty"` // by what
+	// Sequence says that the intervals hold at every look (until decided).
+	Sequence bool `json:"sequence,omitempty"`
+	// Tau is how many samples in a row count as one.
+	Tau float64 `json:"autocorrelation_time,omitempty"`
+
+	Mean       *assay.Quantity `json:"mean,omitempty"`
+	P50        *assay.Quantity `json:"p50,omitempty"`
+	P90        *assay.Quantity `json:"p90,omitempty"`
+	P95        *assay.Quantity `json:"p95,omitempty"`
+	P99        *assay.Quantity `json:"p99,omitempty"`
+	Throughput *assay.Quantity `json:"throughput,omitempty"`
+	Min        *float64        `json:"min,omitempty"`
+	Max        *float64        `json:"max,omitempty"`
+	Stddev     *float64        `json:"stddev,omitempty"`
+	Outliers   *Outliers       `json:"outliers,omitempty"`
+	Change     *Change         `json:"change,omitempty"`
+
+	Extra map[string]Extra `json:"extra,omitempty"`
+	// Values are samples in their order; every Stride-th of them when there are
+	// more than a file should hold.
+	Values []float64 `json:"values,omitempty"`
+	Stride int       `json:"stride,omitempty"`
+}
+
+// Outliers are marked by Tukey's fences and never dropped.
+type Outliers struct {
+	Mild    int `json:"mild"`
+	Extreme int `json:"extreme"`
+}
+
+// Extra is a further figure of a probe.
+type Extra struct {
+	N    int64   `json:"n"`
+	Mean float64 `json:"mean"`
+	Min  float64 `json:"min"`
+	Max  float64 `json:"max"`
+}
+
+// known is nil for what JSON cannot hold.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,295 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/stat"
+)
+
+// Run measures a suite's probes and judges its claims. What a probe cannot do is
+// in the result, not in the error: the error is for what kept the suite itself
+// from running, such as a results directory that cannot be written, and comes
+// before anything is measured. When ctx ends, the rest is unknown.
+func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
+	o = o.filled()
+	if o.Dir != "" {
+		if err := makeResultsDir(o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	r := &Result{
+		Format: ResultFormat, Name: s.Name, File: s.File, Version: o.Version, Machine: o.Machine,
+		Started: time.Now().UTC(), Claims: []ClaimResult{}, Probes: []ProbeResult{}, Advice: []Advice{}, Notes: []string{},
+	}
+	if r.Machine == "" {
+		r.Machine = machineName(o.Env.ProcRoot)
+	}
+	past, err := readHistory(o.History)
+	if err != nil {
+		r.Notes = append(r.Notes, "no comparison with earlier runs: "+err.Error())
+	}
+	o.say("collecting system information")
+	before := readSystem(ctx, o)
+	if o.Dir != "" {
+		if err := before.write(o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if o.Env.Dir == "" {
+		scratch, err := os.MkdirTemp("", "assay-claims")
+		if err != nil {
+			return nil, fmt.Errorf("make a directory for the probes to write to: %w", err)
+		}
+		defer os.RemoveAll(scratch)
+		o.Env.Dir = scratch
+	}
+	quick := o
+	quick.Duration, quick.Samples, quick.Iterations, quick.Warmup = 200*time.Millisecond, 0, 0, 10*time.Millisecond
+	r.Empty = quick.probe(ctx, EmptyProbe(), nil, r)
+	o.say("empty probe, subtracted nowhere: " + r.Empty.line())
+	all := families(s.Probes)
+	for i, family := range all {
+		o.say(fmt.Sprintf("[%d/%d] %s", i+1, len(all), family))
+		for _, p := range s.Probes {
+			if p.Family() != family {
+				continue
+			}
+			mine := slices.DeleteFunc(slices.Clone(s.Claims), func(c Claim) bool { return c.Probe != p.Name })
+			pr := o.probe(ctx, p, mine, r)
+			pr.Change = past.compare(r.Machine, pr)
+			r.Probes = append(r.Probes, pr)
+			o.say("  " + p.Name + ": " + pr.line())
+		}
+	}
+	r.order(s.Claims)
+	r.Ended = time.Now().UTC()
+	r.Interrupted = ctx.Err() != nil
+	r.judge()
+	r.Advice = append(r.Advice, advise(before, readAgain(before, o), r)...)
+	if o.History != "" {
+		past.add(r)
+		if err := past.save(o.History); err != nil {
+			r.Notes = append(r.Notes, "this run is not remembered: "+err.Error())
+		}
+	}
+	if o.Dir != "" {
+		if err := r.Write(o.Dir); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// probe measures one probe and judges its claims, which it puts into the result.
+func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Result) ProbeResult {
+	m := &takings{err: ctx.Err()}
+	if m.err == nil {
+		m = o.measure(ctx, p, claims)
+	}
+	pr := ProbeResult{
+		Name: p.Name, Help: p.Help, Needs: p.Needs, Unit: p.Unit, Better: p.Better.String(),
+		Status: Measured, Samples: len(m.samples.values), Operations: m.operations, Batch: m.samples.largestBatch(),
+		Warmup: m.warmup, Seconds: m.took.Seconds(), Stopped: m.stopped,
+	}
+	if m.err != nil {
+		pr.Why = clip(m.err.Error(), 1000)
+		switch {
+		case errors.Is(m.err, ErrWrong):
+			pr.Status = Wrong
+		case errors.Is(m.err, ErrUnavailable):
+			pr.Status, pr.Why = Unavailable, strings.TrimPrefix(pr.Why, ErrUnavailable.Error()+": ")
+		case ctx.Err() != nil:
+			pr.Status, pr.Why = Interrupted, "the run was broken off"
+		default:
+			pr.Status = Broken
+		}
+	}
+	e := estimator{sequence: o.UntilDecided && len(claims) > 0}
+	pr.describe(p, e, m)
+	for _, c := range claims {
+		into.Claims = append(into.Claims, e.claim(c, pr, m))
+	}
+	return pr
+}
+
+// claim judges a claim by what its probe gave.
+func (e estimator) claim(c Claim, pr ProbeResult, m *takings) ClaimResult {
+	cr := ClaimResult{Claim: c, Unit: c.figure.unit}
+	if c.Goal != nil {
+		cr.GoalVerdict = new(assay.Verdict)
+	}
+	cr.Measured = e.of(c.figure, &m.samples)
+	switch pr.Status {
+	case Measured:
+	case Wrong:
+		cr.Verdict, cr.Why = assay.Fail, pr.Why
+		cr.Measured = assay.UnknownQuantity(pr.Why)
+		return cr
+	default:
+		// What was measured until an error is not what would have been measured
+		// without it: slow samples are the likelier to have met it.
+		cr.Why = pr.Why
+		if pr.Samples > 0 {
+			cr.Why = fmt.Sprintf("ended after %d samples: %s", pr.Samples, pr.Why)
+		}
+		cr.Measured = assay.UnknownQuantity(cr.Why)
+		return cr
+	}
+	j := e.judge(c, c.Target, cr.Measured, &m.samples)
+	cr.Verdict, cr.Why, cr.More = j.verdict, j.why, j.more
+	if c.Goal != nil {
+		g := e.judge(c, *c.Goal, cr.Measured, &m.samples)
+		*cr.GoalVerdict, cr.GoalWhy = g.verdict, g.why
+	}
+	return cr
+}
+
+// mostValues is how many samples a file holds of one probe.
+const mostValues = 10_000
+
+// describe fills in the figures that are reported of every probe.
+func (pr *ProbeResult) describe(p Probe, e estimator, m *takings) {
+	s := &m.samples
+	n := len(s.values)
+	if n == 0 || pr.Status == Wrong {
+		return
+	}
+	pr.Sequence = e.sequence
+	quantity := func(metric string) *assay.Quantity {
+		f, err := metricOf(metric, p)
+		if err != nil {
+			return nil
+		}
+		q := e.of(f, s)
+		return &q
+	}
+	pr.Mean, pr.Throughput = quantity("mean"), quantity("throughput")
+	pr.P50, pr.P90, pr.P95, pr.P99 = quantity("p50"), quantity("p90"), quantity("p95"), quantity("p99")
+	pr.Stride = (n + mostValues - 1) / mostValues
+	if s.wrong > 0 {
+		pr.Stride = 0
+		return
+	}
+	sorted := s.rank()
+	pr.Min, pr.Max = known(sorted[0]), known(sorted[n-1])
+	var mo stat.Moments
+	for _, v := range s.values {
+		mo.Add(v)
+	}
+	pr.Stddev = known(mo.Stddev())
+	pr.Tau = autocorrelation(s.values)
+	fences := stat.TukeyFences(sorted)
+	pr.Outliers = &Outliers{}
+	for _, v := range sorted {
+		switch fences.Mark(v) {
+		case stat.MildOutlier:
+			pr.Outliers.Mild++
+		case stat.ExtremeOutlier:
+			pr.Outliers.Extreme++
+		}
+	}
+	for i := 0; i < n; i += pr.Stride {
+		pr.Values = append(pr.Values, s.values[i])
+	}
+	for name, x := range m.extra {
+		if x.N() > 0 {
+			if pr.Extra == nil {
+				pr.Extra = map[string]Extra{}
+			}
+			pr.Extra[name] = Extra{x.N(), x.Mean(), x.Min(), x.Max()}
+		}
+	}
+}
+
+// order puts the claims back into the file's order.
+func (r *Result) order(claims []Claim) {
+	at := map[string]int{}
+	for i, c := range claims {
+		at[c.Name] = i
+	}
+	slices.SortStableFunc(r.Claims, func(a, b ClaimResult) int { return at[a.Name] - at[b.Name] })
+}
+
+// judge gives the whole its verdict.
+func (r *Result) judge() {
+	var failed, unknown []string
+	for _, c := range r.Claims {
+		switch c.Verdict {
+		case assay.Pass:
+		case assay.Fail:
+			failed = append(failed, c.Name)
+		default:
+			unknown = append(unknown, c.Name)
+		}
+	}
+	for _, p := range r.Probes {
+		if p.Status == Wrong && !slices.ContainsFunc(r.Claims, func(c ClaimResult) bool { return c.Probe == p.Name }) {
+			failed = append(failed, p.Name+" (its result was wrong)")
+		}
+	}
+	kept := len(r.Claims) - len(unknown)
+	switch {
+	case len(failed) > 0:
+		r.Verdict, r.Because = assay.Fail, "broken: "+strings.Join(failed, ", ")
+		if len(unknown) > 0 {
+			r.Because += fmt.Sprintf("; unknown: %s", strings.Join(unknown, ", "))
+		}
+	case len(unknown) > 0 || len(r.Claims) == 0:
+		r.Verdict, r.Because = assay.Unknown, fmt.Sprintf("%d of %d claims are kept; unknown: %s", kept, len(r.Claims), strings.Join(unknown, ", "))
+	case kept == 1:
+		r.Verdict, r.Because = assay.Pass, "the claim is kept"
+	default:
+		r.Verdict, r.Because = assay.Pass, fmt.Sprintf("all %d claims are kept", kept)
+	}
+	r.Because = clip(r.Because, 2000)
+}
+
+// FormatInterval writes an estimate as [low estimate high].
+func FormatInterval(q assay.Quantity, unit string) string {
+	switch {
+	case !q.Known():
+		return "–"
+	case q.Lo != q.Lo || q.Hi != q.Hi:
+		return FormatValue(q.Est, unit) + " (no interval)"
+	}
+	// As many digits as tell the ends apart.
+	for n := 3; ; n++ {
+		lo, hi := formatValue(q.Lo, unit, n), formatValue(q.Hi, unit, n)
+		if lo != hi || n == 6 || q.Lo == q.Hi {
+			return "[" + lo + " " + formatValue(q.Est, unit, n) + " " + hi + "]"
+		}
+	}
+}
+
+// line is the probe in a line.
+func (pr ProbeResult) line() string {
+	if pr.Status != Measured {
+		return string(pr.Status) + ": " + pr.Why
+	}
+	q, of := pr.P50, "p50"
+	if q == nil || !q.Known() {
+		q, of = pr.Mean, "mean"
+	}
+	if q == nil || !q.Known() {
+		why := "no figure"
+		if pr.Mean != nil {
+			why = pr.Mean.Why
+		}
+		return fmt.Sprintf("%d samples, %s", pr.Samples, why)
+	}
+	text := fmt.Sprintf("%s %s, %d samples", of, FormatInterval(*q, pr.Unit), pr.Samples)
+	if out := pr.Outliers; out != nil && out.Mild+out.Extreme > 0 {
+		text += fmt.Sprintf(", %d outliers", out.Mild+out.Extreme)
+	}
+	if pr.Change != nil && pr.Change.Word != "" {
+		text += ", " + pr.Change.Word
+	}
+	return text
+}
