@@ -112,14 +112,17 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 			return errors.Join(err, perr)
 		}
 		p.Say("\nrun directory: %s", dir)
-		if berr := saveBaseline(dir, sum, out.SaveBaseline, p); berr != nil {
-			return errors.Join(err, berr)
-		}
 		if eerr := writeExports(dir, out); eerr != nil {
 			return errors.Join(err, eerr)
 		}
 	}
-	return outcome(sum, healthOf(dir), err, dir, out.AllowInvalid)
+	if err := outcome(sum, healthOf(dir), err, dir, out.AllowInvalid); err != nil {
+		if out.SaveBaseline != "" {
+			p.Say("no baseline was saved: this run is not one to hold others against")
+		}
+		return err
+	}
+	return saveBaseline(dir, sum, out.SaveBaseline, p)
 }
 
 // healthOf is what a run's directory says of the node; nil when it has none, as

@@ -47,6 +47,8 @@ var errBusy = errors.New("this machine had no processor time for the client")
 
 const attempts = 3
 
+var outFlag = regexp.MustCompile(`--out (\S+)`)
+
 type step struct {
 	line    int
 	command string
@@ -135,6 +137,10 @@ func follow(path, bin string) (worked, skipped int, err error) {
 		for range attempts - 1 {
 			if !errors.Is(err, errBusy) {
 				break
+			}
+			// A run's directory is made once: the next attempt makes it anew.
+			if m := outFlag.FindStringSubmatch(s.command); m != nil {
+				_ = os.RemoveAll(filepath.Join(work, filepath.Clean("/"+m[1])))
 			}
 			err = s.run(work, env)
 		}
