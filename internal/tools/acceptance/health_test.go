@@ -165,13 +165,16 @@ func TestACounterThatFallsIsRefused(t *testing.T) {
 	say(t, "refused: %s; %.0f J by integration", e.Refused, *e.Joules)
 }
 
-// Must show 2: with readings and without, turn by turn in one run.
+// Must show 2: with readings and without, turn by turn in one run. A try in
+// which the client had no processor time tells nothing.
 func TestReadingDoesNotDisturb(t *testing.T) {
 	s := startSimulator(t, "--ttft", "50ms", "--itl", "10ms")
 	scenario := nvmltest.Scenario(t, "eight_one_bad")
-	best(t, "time to first token with readings and without", func() error {
+	told := false
+	for range 3 {
 		var ms [2]float64
 		const rounds = 4
+		invalid := 0
 		for i := range 2 * rounds {
 			on := (i + i/2) % 2 // on off off on on off off on
 			interval := "0"
@@ -181,14 +184,21 @@ func TestReadingDoesNotDisturb(t *testing.T) {
 			_, sum, _ := node(t, s, scenario, "--sweep", "8", "--duration", "4s", "--output-len", "16", "--sample-interval", interval)
 			p, _ := sum.Stages[0].TTFT.P(50)
 			ms[on] += p.Value / rounds
+			if sum.Client.Certificate == assay.Invalid {
+				invalid++
+			}
 		}
 		change := ms[1]/ms[0] - 1
-		say(t, "median TTFT %.3f ms with readings of eight GPUs, %.3f ms without: %+.2f %%", ms[1], ms[0], 100*change)
-		if math.Abs(change) > room(0.01, 0.03) {
-			return fmt.Errorf("%+.2f %%", 100*change)
+		say(t, "median TTFT %.3f ms with readings of eight GPUs, %.3f ms without: %+.2f %%; client invalid in %d of %d runs", ms[1], ms[0], 100*change, invalid, 2*rounds)
+		if math.Abs(change) <= room(0.01, 0.03) {
+			return
 		}
-		return nil
-	})
+		told = told || invalid == 0
+	}
+	if !told {
+		t.Skip("this machine had no processor time for the client in any of three tries")
+	}
+	t.Error("reading the node changes what is measured")
 }
 
 // Must show 3, in a run of a minute: a leak of 1 MB and a drift of 5 % in ten
