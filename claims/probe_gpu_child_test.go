@@ -5,12 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/assay-bench/assay/internal/opencl"
+
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // gpuSetup is what a test's child does. It comes by the command line of the test's
@@ -61,24 +62,15 @@ func (s gpuSetup) command(t *testing.T) []string {
 	return []string{os.Args[0], "-test.run=^TestGPUChildProcess$", "--", gpuChildArgument, string(b)}
 }
 
-// needPart skips a test for want of a part, or fails where all parts must be there.
-func needPart(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("ASSAY_PARTS") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // onPoCL is a child that may compute on the CPU, by PoCL.
 func onPoCL(t *testing.T) gpuSetup {
 	t.Helper()
 	lib, err := opencl.Open(opencl.Options{})
 	if err != nil {
-		needPart(t, err.Error())
+		parttest.Need(t, err.Error())
 	}
 	if p := lib.Platforms(); len(p) != 1 || !strings.Contains(p[0].Name, "Portable") {
-		needPart(t, "PoCL is not the one OpenCL platform")
+		parttest.Need(t, "PoCL is not the one OpenCL platform")
 	}
 	return gpuSetup{Native: Native{AllowCPU: true}, Cache: t.TempDir()}
 }
@@ -86,15 +78,7 @@ func onPoCL(t *testing.T) gpuSetup {
 // gpuStub builds a driver of internal/opencl in one of its faults.
 func gpuStub(t *testing.T, fault string) gpuSetup {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		needPart(t, "no gcc")
-	}
-	lib := filepath.Join(t.TempDir(), "lib"+strings.ToLower(fault)+".so")
-	source := filepath.Join("..", "internal", "opencl", "testdata", "stub.c")
-	if out, err := exec.Command(gcc, "-shared", "-fPIC", "-D"+fault, "-o", lib, source).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	lib := parttest.Stub(t, filepath.Join("..", "internal", "opencl", "testdata", "stub.c"), fault)
 	return gpuSetup{Native: Native{OpenCL: []string{lib}}}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/simulate"
 )
@@ -38,10 +39,7 @@ func TestMain(m *testing.M) {
 func need(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
-		if os.Getenv("ASSAY_PARTS") == "1" {
-			t.Fatalf("%s is not here", program)
-		}
-		t.Skipf("%s is not here", program)
+		parttest.Need(t, program+" is not here")
 	}
 }
 

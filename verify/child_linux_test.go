@@ -11,13 +11,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // What a driver has started dies with it.
 func TestGroupIsKilled(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		need(t, "no sh")
+		parttest.Need(t, "no sh")
 	}
 	file := filepath.Join(t.TempDir(), "pid")
 	_, err = Run(t.Context(), Options{Child: []string{sh, "-c", "sleep 60 & echo $! >" + file + "; wait"}, Deadline: 500 * time.Millisecond})

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/opencl"
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // childSetup is what a test's child does. It comes by the command line of the
@@ -66,28 +66,10 @@ func (s childSetup) command(t *testing.T) []string {
 	return []string{os.Args[0], "child", string(b)}
 }
 
-// need skips a test for want of a part, or fails where all parts must be there.
-func need(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("ASSAY_PARTS") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // stub builds a driver of internal/opencl or internal/cuda in one of its faults.
 func stub(t *testing.T, api, fault string) string {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		need(t, "no gcc")
-	}
-	lib := filepath.Join(t.TempDir(), api+"-"+strings.ToLower(fault)+".so")
-	source := filepath.Join("..", "internal", api, "testdata", "stub.c")
-	if out, err := exec.Command(gcc, "-O2", "-shared", "-fPIC", "-D"+fault, "-o", lib, source).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	return lib
+	return parttest.Stub(t, filepath.Join("..", "internal", api, "testdata", "stub.c"), fault)
 }
 
 // pocl is a child that may compute on the CPU, by PoCL.
@@ -95,10 +77,10 @@ func pocl(t *testing.T) childSetup {
 	t.Helper()
 	lib, err := opencl.Open(opencl.Options{})
 	if err != nil {
-		need(t, err.Error())
+		parttest.Need(t, err.Error())
 	}
 	if p := lib.Platforms(); len(p) != 1 || !strings.Contains(p[0].Name, "Portable") {
-		need(t, "PoCL is not the one OpenCL platform")
+		parttest.Need(t, "PoCL is not the one OpenCL platform")
 	}
 	return childSetup{Native: Native{AllowCPU: true, CUDA: []string{"libabsent.so"}}}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 func TestWholeRunOnPoCL(t *testing.T) {
@@ -253,7 +255,7 @@ func TestCancelled(t *testing.T) {
 func TestHostileChild(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		need(t, "no sh")
+		parttest.Need(t, "no sh")
 	}
 	dev := `{"device":{"backend":"cuda"}}`
 	for name, script := range map[string]string{

@@ -10,29 +10,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-)
 
-// need skips a test for want of a part, or fails where all parts must be there.
-func need(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("ASSAY_PARTS") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
+	"github.com/assay-bench/assay/internal/parttest"
+)
 
 // stub builds testdata/stub.c in one of its faults.
 func stub(t *testing.T, fault string) string {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		need(t, "no gcc")
-	}
-	lib := filepath.Join(t.TempDir(), "lib"+strings.ToLower(fault)+".so")
-	if out, err := exec.Command(gcc, "-O2", "-shared", "-fPIC", "-D"+fault, "-o", lib, "testdata/stub.c").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	return lib
+	return parttest.Stub(t, "testdata/stub.c", fault)
 }
 
 func device(t *testing.T, lib string) *Device {
@@ -211,7 +196,7 @@ func TestFaultsAreErrors(t *testing.T) {
 func TestKernelsAssemble(t *testing.T) {
 	ptxas := os.Getenv("ASSAY_PTXAS")
 	if ptxas == "" {
-		need(t, "ASSAY_PTXAS is not set: .ci/parts/ptxas prints the path")
+		parttest.Need(t, "ASSAY_PTXAS is not set: .ci/parts/ptxas prints the path")
 	}
 	file := filepath.Join(t.TempDir(), "kernels.ptx")
 	if err := os.WriteFile(file, []byte(Kernels), 0o600); err != nil {

@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // PoCL looks for its cache once, when it is loaded.
@@ -22,27 +23,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// need skips a test for want of a part, or fails where all parts must be there.
-func need(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("ASSAY_PARTS") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // stub builds testdata/stub.c in one of its faults.
 func stub(t *testing.T, fault string) string {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		need(t, "no gcc")
-	}
-	lib := filepath.Join(t.TempDir(), "lib"+strings.ToLower(fault)+".so")
-	if out, err := exec.Command(gcc, "-shared", "-fPIC", "-D"+fault, "-o", lib, "testdata/stub.c").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
-	return lib
+	return parttest.Stub(t, "testdata/stub.c", fault)
 }
 
 // pocl is a device of PoCL, through the library given.
@@ -50,7 +34,7 @@ func pocl(t *testing.T, libraries ...string) *Device {
 	t.Helper()
 	lib, err := Open(Options{Libraries: libraries})
 	if err != nil {
-		need(t, err.Error())
+		parttest.Need(t, err.Error())
 	}
 	devices, err := lib.Devices()
 	if err != nil {
@@ -61,7 +45,7 @@ func pocl(t *testing.T, libraries ...string) *Device {
 			return d
 		}
 	}
-	need(t, "no PoCL among the OpenCL platforms")
+	parttest.Need(t, "no PoCL among the OpenCL platforms")
 	return nil
 }
 
@@ -136,7 +120,7 @@ func TestKernelRuns(t *testing.T) { triple(t, pocl(t)) }
 func TestDriverWithoutLoader(t *testing.T) {
 	const driver = "libpocl.so.2"
 	if _, err := dlopen(driver); err != nil {
-		need(t, err.Error())
+		parttest.Need(t, err.Error())
 	}
 	triple(t, pocl(t, driver))
 }

@@ -1,0 +1,36 @@
+// Package parttest is what tests of several packages need of the parts around
+// them: a C compiler, an OpenCL, a browser.
+package parttest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Need ends a test for want of a part: it is skipped with the reason, or fails
+// where ASSAY_PARTS=1 says that every part is there, as CI does.
+func Need(tb testing.TB, why string) {
+	tb.Helper()
+	if os.Getenv("ASSAY_PARTS") == "1" {
+		tb.Fatal(why)
+	}
+	tb.Skip(why)
+}
+
+// Stub builds a shared library from C source in one of its faults, which is a
+// word that the source looks for, and gives its path.
+func Stub(tb testing.TB, source, fault string) string {
+	tb.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		Need(tb, "no gcc")
+	}
+	lib := filepath.Join(tb.TempDir(), "lib"+strings.ToLower(fault)+".so")
+	if out, err := exec.Command(gcc, "-O2", "-shared", "-fPIC", "-D"+fault, "-o", lib, source).CombinedOutput(); err != nil {
+		tb.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return lib
+}
