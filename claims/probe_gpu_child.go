@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/assay-bench/assay/internal/proc"
 )
 
 // gpuChild is the process that calls the driver. It is used by one goroutine.
@@ -52,7 +54,7 @@ func startGPUChild(command []string, deadline time.Duration) (*gpuChild, error) 
 	}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = childIn, childOut, c.noise
 	c.cmd.WaitDelay = time.Second // for grandchildren that keep stderr open
-	gpuGroup(c.cmd)
+	proc.Group(c.cmd)
 	err = c.cmd.Start()
 	_, _ = childIn.Close(), childOut.Close()
 	if err != nil {
@@ -186,7 +188,7 @@ func (c *gpuChild) end() {
 	_ = c.out.Close()
 }
 
-func (c *gpuChild) kill() { killGPUGroup(c.cmd) }
+func (c *gpuChild) kill() { proc.KillGroup(c.cmd) }
 
 // gpuNoise keeps the beginning of what the child writes to its standard error.
 type gpuNoise struct {

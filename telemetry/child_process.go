@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/assay-bench/assay/internal/proc"
 )
 
 // errStarting says that a child is not ready yet and has time left.
@@ -49,7 +51,7 @@ func startChild(command, env []string) (*childProcess, error) {
 	// spend several times the work's own CPU time on looking for more of it.
 	p.cmd.Env = append(p.cmd.Environ(), "GOMAXPROCS=1")
 	p.cmd.WaitDelay = time.Second // for grandchildren that keep stderr open
-	groupChild(p.cmd)
+	proc.Group(p.cmd)
 	err = p.cmd.Start()
 	_ = childIn.Close()
 	_ = childOut.Close()
@@ -166,7 +168,7 @@ func (p *childProcess) end(grace time.Duration) {
 // kernel cannot be reaped before the kernel lets it go.
 func (p *childProcess) kill() {
 	_ = p.in.Close()
-	killChild(p.cmd)
+	proc.KillGroup(p.cmd)
 	_ = p.out.Close()
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+
+	"github.com/assay-bench/assay/internal/proc"
 )
 
 // Options says what to verify. The zero value needs only Child.
@@ -144,7 +146,7 @@ func (in *intake) drive(ctx context.Context, request []byte) error {
 	cmd.Stdout = w
 	cmd.Stderr = &noise
 	cmd.WaitDelay = time.Second // do not wait for grandchildren that hold stderr
-	ownGroup(cmd)
+	proc.Group(cmd)
 	err = cmd.Start()
 	w.Close()
 	if err != nil {
@@ -162,7 +164,7 @@ func (in *intake) drive(ctx context.Context, request []byte) error {
 	// A driver may hang in the kernel, where not even a kill ends it: after the
 	// deadline nothing is waited for, beyond a moment to collect the dead.
 	abandon := func(why error) error {
-		killGroup(cmd)
+		proc.KillGroup(cmd)
 		r.Close() // the reader ends
 		<-read
 		select {
@@ -184,7 +186,7 @@ func (in *intake) drive(ctx context.Context, request []byte) error {
 	case <-ctx.Done():
 		return abandon(context.Cause(ctx))
 	case state := <-exited:
-		killGroup(cmd) // whatever the driver has left running
+		proc.KillGroup(cmd) // whatever the driver has left running
 		if early {
 			return fmt.Errorf("%w: it ended early (%s)%s", ErrDriver, exitText(state), noise.text())
 		}

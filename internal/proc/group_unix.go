@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build unix
 
 package proc
 
@@ -7,8 +7,10 @@ import (
 	"syscall"
 )
 
-const groupNote = "only the process group is ended: what leaves it is not found"
+// Group puts a command that is not started yet into a process group of its own,
+// so that what it starts can be ended with it.
+func Group(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-func ownGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
-func askGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
-func endGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+// KillGroup ends a command that was started and its group, at once. A group that
+// is gone already is no fault: there is nothing else to do about it.
+func KillGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

@@ -75,7 +75,7 @@ func (s Spec) start() (*Process, error) {
 		Path: path, Args: s.Command, Dir: s.Dir, Env: s.environ(temp), Stdin: s.Stdin,
 		Stdout: to(s.Stdout), Stderr: to(s.Stderr), WaitDelay: 2 * time.Second,
 	}
-	ownGroup(cmd)
+	Group(cmd)
 	if err := cmd.Start(); err != nil {
 		_, _ = log.close(), os.Remove(temp)
 		return nil, err
@@ -91,7 +91,7 @@ func (s Spec) start() (*Process, error) {
 
 func (p *Process) follow() {
 	err := p.h.cmd.Wait()
-	endGroup(p.h.cmd) // children of its group that outlived it
+	KillGroup(p.h.cmd) // children of its group that outlived it
 	close(p.h.ended)
 	state := p.h.cmd.ProcessState
 	cpu := (state.UserTime() + state.SystemTime()).Seconds()
@@ -116,7 +116,7 @@ func (h *handle) stop() {
 	h.mu.Unlock()
 	h.once.Do(func() {
 		if h.grace <= 0 {
-			endGroup(h.cmd)
+			KillGroup(h.cmd)
 			return
 		}
 		askGroup(h.cmd)
@@ -124,14 +124,14 @@ func (h *handle) stop() {
 			select {
 			case <-h.ended:
 			case <-time.After(h.grace):
-				endGroup(h.cmd)
+				KillGroup(h.cmd)
 			}
 		}()
 	})
 }
 
-func (h *handle) kill()  { endGroup(h.cmd) }
-func (h *handle) force() { endGroup(h.cmd) }
+func (h *handle) kill()  { KillGroup(h.cmd) }
+func (h *handle) force() { KillGroup(h.cmd) }
 
 // tree is the program alone: its children are not looked for here.
 func (h *handle) tree() []int { return []int{h.cmd.Process.Pid} }
