@@ -24,8 +24,7 @@ type GPUProcess struct {
 	Bytes float64
 }
 
-// ModelSamples are readings of one GPU around an engine's life, and what the
-// engine answered to one fixed prompt at temperature 0.
+// ModelSamples are readings of one GPU around an engine's life.
 type ModelSamples struct {
 	Device     string
 	BeforeLoad []GPUSample // before the engine loads its model
@@ -33,7 +32,6 @@ type ModelSamples struct {
 	UnderLoad  []GPUSample // requests under way
 	EnginePIDs []int       // as this process sees them
 	ModelBytes float64     // of the weights; zero is not known
-	Answers    []string    // to the same prompt
 }
 
 // Thresholds of the model-execution check. Between flat and risen lies what
@@ -57,22 +55,15 @@ const (
 	risen
 )
 
-// ModelExecution judges whether the model ran on the GPU, from readings alone.
+// modelRan judges whether the model ran on one GPU, from readings alone.
 //
 // An engine is accused only by readings that are there: memory that did not rise
 // when the model was loaded, together with utilization or power that stayed idle
 // under load. Process ids that do not match accuse nobody: in a container they
 // never do.
-func ModelExecution(s ModelSamples, at time.Time) []assay.Check {
-	checks := []assay.Check{modelRan(s), sameAnswers(s.Answers)}
-	for i := range checks {
-		checks[i].At, checks[i].Device = at.UnixNano(), s.Device
-	}
-	return checks
-}
-
 func modelRan(s ModelSamples) assay.Check {
 	c := assay.Check{
+		Device:       s.Device,
 		Name:         "model.execution",
 		Proves:       "While the engine loaded its model and served, this GPU's memory and activity rose with it.",
 		DoesNotProve: "Which process did it, unless the driver shows the engine's own, and which model it was: another program that runs at the same time would look the same.",
@@ -217,8 +208,10 @@ func median(samples []GPUSample, get func(GPUSample) *float64) (float64, bool) {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2, true
 }
 
-func sameAnswers(answers []string) assay.Check {
+// SameAnswers compares what an engine answered to one prompt at temperature 0.
+func SameAnswers(answers []string, at time.Time) assay.Check {
 	c := assay.Check{
+		At:           at.UnixNano(),
 		Name:         "model.determinism",
 		Proves:       "The engine gave the same answer to the same prompt at temperature 0.",
 		DoesNotProve: "Which model answered. Engines do not promise equal answers, so a difference proves nothing either.",

@@ -23,7 +23,7 @@ func samples(used, util, watts float64, rows ...GPUProcess) []GPUSample {
 	return []GPUSample{s, s, s}
 }
 
-func TestModelExecution(t *testing.T) {
+func TestModelRan(t *testing.T) {
 	no := math.NaN()
 	for _, c := range []struct {
 		name string
@@ -63,7 +63,7 @@ func TestModelExecution(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Device = "gpu0"
-			got := ModelExecution(c.s, time.Unix(1, 0))[0]
+			got := modelRan(c.s)
 			if got.Verdict != c.want || !strings.Contains(got.Evidence, c.says) || got.Device != "gpu0" || got.Proves == "" || got.DoesNotProve == "" {
 				t.Errorf("%v (%s), want %v and %q", got.Verdict, got.Evidence, c.want, c.says)
 			}
@@ -79,7 +79,7 @@ func TestSameAnswers(t *testing.T) {
 		{nil, assay.Unknown}, {[]string{"a"}, assay.Unknown}, {[]string{"a", "a"}, assay.Pass},
 		{[]string{"a", "b"}, assay.Unknown}, {[]string{"", ""}, assay.Unknown}, {[]string{"a", "a", "b"}, assay.Unknown},
 	} {
-		if got := ModelExecution(ModelSamples{Answers: c.answers}, time.Unix(1, 0))[1]; got.Verdict != c.want {
+		if got := SameAnswers(c.answers, time.Unix(1, 0)); got.Verdict != c.want {
 			t.Errorf("%q: %v (%s), want %v", c.answers, got.Verdict, got.Evidence, c.want)
 		}
 	}

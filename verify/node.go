@@ -16,7 +16,7 @@ func NodeExecution(gpus []ModelSamples, at time.Time) []assay.Check {
 	worked, idle := 0, 0
 	for _, g := range gpus {
 		c := modelRan(g)
-		c.At, c.Device = at.UnixNano(), g.Device
+		c.At = at.UnixNano()
 		scratch := map[string]float64{}
 		util, _ := g.utilization(scratch)
 		power, _ := g.power(scratch)
@@ -47,11 +47,4 @@ func NodeExecution(gpus []ModelSamples, at time.Time) []assay.Check {
 		}
 	}
 	return checks
-}
-
-// SameAnswers compares what an engine answered to one prompt at temperature 0.
-func SameAnswers(answers []string, at time.Time) assay.Check {
-	c := sameAnswers(answers)
-	c.At = at.UnixNano()
-	return c
 }
