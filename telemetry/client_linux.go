@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,30 +25,39 @@ func cpuSeconds() (float64, error) {
 // not let. A thread that ended takes its share with it, so the sum may fall a
 // little; Go keeps its threads.
 func runDelaySeconds() (float64, error) {
-	threads, err := os.ReadDir("/proc/self/task")
+	_, delay, err := threadTimes("self")
+	return delay.Seconds(), err
+}
+
+// threadTimes sums over the threads of a process, by its number or "self", how
+// long they ran, and how long they were ready to run and were not let.
+func threadTimes(pid string) (ran, delayed time.Duration, err error) {
+	dir := "/proc/" + pid + "/task/"
+	threads, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var sum float64
 	for _, t := range threads {
-		b, err := os.ReadFile("/proc/self/task/" + t.Name() + "/schedstat")
+		b, err := os.ReadFile(dir + t.Name() + "/schedstat")
 		if errors.Is(err, os.ErrNotExist) {
 			continue // the thread ended meanwhile
 		}
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		f := strings.Fields(string(b))
 		if len(f) < 2 {
-			return 0, fmt.Errorf("schedstat: %q has no run delay", b)
+			return 0, 0, fmt.Errorf("schedstat: %q has no run delay", b)
 		}
-		ns, err := strconv.ParseFloat(f[1], 64)
-		if err != nil {
-			return 0, fmt.Errorf("schedstat: %w", err)
+		for i, sum := range []*time.Duration{&ran, &delayed} {
+			ns, err := strconv.ParseInt(f[i], 10, 64)
+			if err != nil {
+				return 0, 0, fmt.Errorf("schedstat: %w", err)
+			}
+			*sum += time.Duration(ns)
 		}
-		sum += ns / 1e9
 	}
-	return sum, nil
+	return ran, delayed, nil
 }
 
 func residentBytes() (float64, error) {

@@ -1,8 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
-	"os"
 	"strconv"
 	"time"
 
@@ -20,21 +18,6 @@ func threadTime() (time.Duration, bool) {
 
 // processTime is the processor time of a process, of all its threads.
 func processTime(pid int) (time.Duration, bool) {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
-	threads, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, false
-	}
-	var sum time.Duration
-	for _, t := range threads {
-		b, err := os.ReadFile(dir + t.Name() + "/schedstat")
-		if err != nil {
-			continue // the thread ended meanwhile
-		}
-		first, _, _ := bytes.Cut(b, []byte(" "))
-		if ns, err := strconv.ParseInt(string(first), 10, 64); err == nil {
-			sum += time.Duration(ns)
-		}
-	}
-	return sum, true
+	ran, _, err := threadTimes(strconv.Itoa(pid))
+	return ran, err == nil
 }

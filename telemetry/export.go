@@ -34,9 +34,9 @@ type ExportOptions struct {
 type Export struct {
 	o     ExportOptions
 	table map[string]assay.ReadingName
-	gpu   map[string]assay.GPU
 
 	mu         sync.Mutex
+	gpu        map[string]assay.GPU
 	readings   map[exported]heard
 	checkpoint assay.Checkpoint
 	running    bool // there is a checkpoint
@@ -59,10 +59,17 @@ func NewExport(o ExportOptions) *Export {
 	for _, n := range assay.ReadingNames() {
 		e.table[n.Name] = n
 	}
-	for _, g := range o.GPUs {
+	e.GPUs(o.GPUs)
+	return e
+}
+
+// GPUs tells which GPUs there are, for the labels, once they are known.
+func (e *Export) GPUs(all []assay.GPU) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, g := range all {
 		e.gpu[g.UUID] = g
 	}
-	return e
 }
 
 // Reading takes a reading. Histograms are not exported.

@@ -107,8 +107,9 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 		sum, err = hammer.Run(ctx, cfg, dir, opt)
 	}
 	p.Clear()
+	h := healthOf(dir)
 	if sum.Format != "" {
-		if perr := show(stdout, sum, healthOf(dir), out.Format); perr != nil {
+		if perr := show(stdout, sum, h, out.Format); perr != nil {
 			return errors.Join(err, perr)
 		}
 		p.Say("\nrun directory: %s", dir)
@@ -116,7 +117,7 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 			return errors.Join(err, eerr)
 		}
 	}
-	if err := outcome(sum, healthOf(dir), err, dir, out.AllowInvalid); err != nil {
+	if err := outcome(sum, h, err, dir, out.AllowInvalid); err != nil {
 		if out.SaveBaseline != "" {
 			p.Say("no baseline was saved: this run is not one to hold others against")
 		}

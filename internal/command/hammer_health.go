@@ -3,11 +3,9 @@ package command
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -95,30 +93,17 @@ func (r *resolver) rate(flag, text, unit string) *assay.Money {
 
 // exportTo serves readings and checkpoints of a run for Prometheus.
 func exportTo(opt *hammer.Options, m metricsOutput, interval time.Duration, p *Progress) (stop func(), err error) {
-	var mu sync.Mutex        // guards export, which is made anew when the GPUs are known
 	host, _ := os.Hostname() // only a label
-	o := telemetry.ExportOptions{Interval: interval, DCGM: m.DCGM, Hostname: host}
-	export := telemetry.NewExport(o)
-	current := func() *telemetry.Export {
-		mu.Lock()
-		defer mu.Unlock()
-		return export
-	}
-	addr, stop, err := m.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current().ServeHTTP(w, r) }))
+	export := telemetry.NewExport(telemetry.ExportOptions{Interval: interval, DCGM: m.DCGM, Hostname: host})
+	addr, stop, err := m.serve(export)
 	if err != nil {
 		return nil, err
 	}
 	p.Say("metrics at %s", addr)
-	opt.Found = func(gpus []assay.GPU) {
-		mu.Lock()
-		defer mu.Unlock()
-		o.GPUs = gpus
-		export = telemetry.NewExport(o)
-	}
-	opt.Reading = func(r assay.Reading) { current().Reading(r) }
+	opt.Found, opt.Reading = export.GPUs, export.Reading
 	show := opt.Progress
 	opt.Progress = func(c assay.Checkpoint) {
-		current().Checkpoint(c)
+		export.Checkpoint(c)
 		show(c)
 	}
 	return stop, nil
