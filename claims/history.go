@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/stat"
 )
 
@@ -90,25 +90,8 @@ func (h history) save(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode the history: %w", err)
 	}
-	if err := replaceFile(path, append(b, '\n')); err != nil {
+	if err := disk.Replace(path, 0o644, disk.Bytes(append(b, '\n'))); err != nil {
 		return fmt.Errorf("save the history: %w", err)
-	}
-	return nil
-}
-
-// replaceFile writes a file beside and renames it.
-func replaceFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".assay-claims-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/report"
 )
 
@@ -91,7 +92,7 @@ func (r *Result) Write(dir string) error {
 		if err := write(&b); err != nil {
 			return fmt.Errorf("make %s: %w", name, err)
 		}
-		if err := replaceFile(filepath.Join(dir, name), b.Bytes()); err != nil {
+		if err := disk.Replace(filepath.Join(dir, name), 0o644, disk.Bytes(b.Bytes())); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 		return nil

@@ -109,8 +109,8 @@ func fill(ctx context.Context, m []byte, seed uint64) error {
 	return nil
 }
 
-// disk moves memory to a file and asks for one page of it back.
-type disk struct {
+// diskTier moves memory to a file and asks for one page of it back.
+type diskTier struct {
 	f     *os.File
 	m     []byte
 	page  []byte // aligned, for reading back
@@ -132,7 +132,7 @@ func startDisk(ctx context.Context, env Env, size int) (Runner, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Munmap(m), f.Close())
 	}
-	d := &disk{f: f, m: m, page: page, rand: rand.New(rand.NewPCG(env.Seed, 1)), clock: clockCost()}
+	d := &diskTier{f: f, m: m, page: page, rand: rand.New(rand.NewPCG(env.Seed, 1)), clock: clockCost()}
 	// The blocks are taken here: a tier's file is there before something moves to it.
 	if _, err := d.sample(ctx); err != nil {
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSPC) {
@@ -143,7 +143,7 @@ func startDisk(ctx context.Context, env Env, size int) (Runner, error) {
 	return hostRunner{sample: d.sample, close: d.close}, nil
 }
 
-func (d *disk) sample(ctx context.Context) (Measurement, error) {
+func (d *diskTier) sample(ctx context.Context) (Measurement, error) {
 	d.stamp++
 	at := d.rand.IntN(len(d.m)/pageSize) * pageSize
 	binary.LittleEndian.PutUint64(d.m[at:], d.stamp)
@@ -173,7 +173,7 @@ func (d *disk) sample(ctx context.Context) (Measurement, error) {
 }
 
 // check reads a page back from the disk.
-func (d *disk) check(at int) error {
+func (d *diskTier) check(at int) error {
 	if _, err := d.f.ReadAt(d.page, int64(at)); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
@@ -183,6 +183,6 @@ func (d *disk) check(at int) error {
 	return nil
 }
 
-func (d *disk) close() error {
+func (d *diskTier) close() error {
 	return errors.Join(unix.Munmap(d.m), unix.Munmap(d.page), d.f.Close())
 }

@@ -51,7 +51,7 @@ func TestDiskProbeHoldsWhatWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &disk{f: f, m: make([]byte, 2*pageSize), page: make([]byte, pageSize)}
+	d := &diskTier{f: f, m: make([]byte, 2*pageSize), page: make([]byte, pageSize)}
 	defer f.Close()
 	if _, err := f.Write(d.m); err != nil {
 		t.Fatal(err)

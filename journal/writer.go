@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // flushEvery is how often what was recorded is given to the operating system:
@@ -205,48 +206,15 @@ func (w *Writer) put(name string, v any, sync bool) error {
 	w.replace.Lock()
 	defer w.replace.Unlock()
 	path := filepath.Join(w.dir, name)
-	if err := replaceFile(path, b, sync); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+	put := disk.Swap
+	if sync {
+		put = disk.Replace
+	}
+	// A file system that cannot sync a directory has done what it can.
+	if err := put(path, 0o644, disk.Bytes(b)); err != nil && !errors.Is(err, disk.ErrUnsynced) {
+		return err
 	}
 	return nil
-}
-
-func replaceFile(path string, b []byte, sync bool) (err error) {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp) // the error that is returned matters more
-		}
-	}()
-	_, err = f.Write(b)
-	if err == nil && sync {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil || !sync {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a rename last. A file system that cannot do it for a directory
-// has done what it can.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = d.Sync()
-	return d.Close()
 }
 
 // marshal writes JSON and a newline, with <, > and & as they are: nothing here

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report/dialect"
 )
@@ -147,20 +148,7 @@ func resultPath(m assay.Manifest, out hammerOutputs, opts dialect.VLLMOptions) (
 
 // SaveFile replaces a file as a whole: a reader never sees half of it.
 func SaveFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	err = write(f)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return disk.Swap(path, 0o644, write)
 }
 
 // appendLine adds to a file of JSON lines whose last has no line break, as

@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/simulate"
 )
 
@@ -176,16 +176,7 @@ func writePort(name, address string) error {
 	if name == "" {
 		return nil
 	}
-	t, err := os.CreateTemp(filepath.Dir(name), ".port-*")
-	if err != nil {
-		return fmt.Errorf("write the port file: %w", err)
-	}
-	_, err = t.WriteString(address + "\n")
-	if err = errors.Join(err, t.Close()); err == nil {
-		err = os.Rename(t.Name(), name)
-	}
-	if err != nil {
-		os.Remove(t.Name())
+	if err := disk.Swap(name, 0o644, disk.Bytes([]byte(address+"\n"))); err != nil {
 		return fmt.Errorf("write the port file: %w", err)
 	}
 	return nil

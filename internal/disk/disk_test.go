@@ -1,0 +1,52 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestReplaceKeepsTheOldOne(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.json")
+	for _, do := range []func(string, os.FileMode, func(io.Writer) error) error{Replace, Swap} {
+		if err := do(path, 0o640, Bytes([]byte("one"))); err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("broken off")
+		if err := do(path, 0o640, func(w io.Writer) error { _, _ = w.Write([]byte("tw")); return broken }); !errors.Is(err, broken) {
+			t.Errorf("error = %v, want %v", err, broken)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
+			t.Errorf("after a write that broke off the file is %q, %v", b, err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 {
+			t.Errorf("mode = %v, %v", info.Mode(), err)
+		}
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+	if err := Replace(filepath.Join(dir, "no", "a"), 0o600, Bytes(nil)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a directory: %v", err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	f, err := Lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second lock: %v", err)
+	}
+	f.Close()
+	g, err := Lock(path)
+	if err != nil {
+		t.Fatalf("after letting go: %v", err)
+	}
+	g.Close()
+}
