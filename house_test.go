@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"compare":                  {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "inference", "internal/disk", "internal/proc"},
 	"claims":                   {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "internal/disk", "internal/opencl", "internal/proc"},
 	"hammer":                   {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock"},
-	"ledger":                   {"", "journal", "internal/disk"},
+	"ledger":                   {"", "journal", "internal/disk", "internal/proc"},
 	"ledger/outbox":            {"ledger", "internal/disk"},
 	"ledger/kafka":             {"", "ledger", "ledger/outbox"},
 	"ledger/tlog":              {"ledger", "internal/disk"},
@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 	"internal/proc":            {},
 	"internal/command":         {"", "hammer", "internal/disk", "journal", "ledger", "ledger/outbox", "report", "report/dialect", "score", "simulate", "summary", "telemetry", "verify"},
 	"internal/command/operate": {"", "claims", "compare", "internal/command", "internal/proc", "journal", "ledger", "ledger/kafka", "ledger/notary", "ledger/outbox", "ledger/tlog", "ledger/witness", "report", "report/parquet", "report/plot"},
+	"deploy":                   {},
 	"cmd/assay":                {"internal/command", "internal/command/operate"},
 	"cmd/assay-node":           {"internal/command"},
 }

@@ -5,13 +5,16 @@ import "encoding/json"
 // Manifest is run.json: what was asked, of whom, and where. It is written
 // first, and never changed.
 type Manifest struct {
-	Format  string          `json:"format"` // RunFormat
-	ID      string          `json:"id"`     // a ULID
-	Created int64           `json:"created_ns"`
-	Node    Node            `json:"node"`
-	Engine  Engine          `json:"engine"`
-	Clock   ClockSource     `json:"clock"`
-	Seed    uint64          `json:"seed"`
+	Format  string      `json:"format"` // RunFormat
+	ID      string      `json:"id"`     // a ULID
+	Created int64       `json:"created_ns"`
+	Node    Node        `json:"node"`
+	Engine  Engine      `json:"engine"`
+	Clock   ClockSource `json:"clock"`
+	Seed    uint64      `json:"seed"`
+	// Nonce is hexadecimal: random, or what an auditor gave before the run. A
+	// statement that repeats it was not made before it was known.
+	Nonce   string          `json:"nonce,omitempty"`
 	Version Version         `json:"version"`
 	Config  json.RawMessage `json:"config"` // the resolved configuration that ran; no secrets
 	// Judge is what the summary needs of the configuration.
@@ -104,6 +107,8 @@ type Engine struct {
 type Version struct {
 	Assay string `json:"assay"`
 	Go    string `json:"go"`
+	// BinarySHA256 is of the program's file, in hexadecimal; empty: not known.
+	BinarySHA256 string `json:"binary_sha256,omitempty"`
 }
 
 // Status is how far a run came.

@@ -90,7 +90,7 @@ func (h history) save(path string) error {
 	if err != nil {
 		return fmt.Errorf("encode the history: %w", err)
 	}
-	if err := disk.Replace(path, 0o644, disk.Bytes(append(b, '\n'))); err != nil {
+	if err := disk.Swap(path, 0o644, disk.Bytes(append(b, '\n'))); err != nil {
 		return fmt.Errorf("save the history: %w", err)
 	}
 	return nil

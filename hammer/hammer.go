@@ -9,6 +9,8 @@ package hammer
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +42,8 @@ var (
 // Options are what Run needs besides the measurement's configuration.
 type Options struct {
 	Version assay.Version
+	// Nonce goes into run.json, hexadecimal; empty: 16 random bytes.
+	Nonce string
 	// Progress gets a checkpoint every second; nil: nobody looks.
 	Progress func(assay.Checkpoint)
 	// NVML is the command line of a child that reads NVIDIA's driver for us (see
@@ -101,6 +105,11 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 	if err := r.lookAround(ctx); err != nil {
 		return assay.Summary{}, err
 	}
+	if opt.Nonce == "" {
+		if opt.Nonce, err = newNonce(); err != nil {
+			return assay.Summary{}, err
+		}
+	}
 	config, err := json.Marshal(c)
 	if err != nil {
 		return assay.Summary{}, fmt.Errorf("encode the configuration: %w", err)
@@ -111,12 +120,20 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),
 		Node: machine, Clock: r.client.Source(),
 		Engine: assay.Engine{URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion},
-		Seed:   c.Seed, Version: opt.Version, Config: config, Judge: c.Judge,
+		Seed:   c.Seed, Nonce: opt.Nonce, Version: opt.Version, Config: config, Judge: c.Judge,
 	})
 	if err != nil {
 		return assay.Summary{}, err
 	}
 	return r.measure(ctx, dir, nil)
+}
+
+func newNonce() (string, error) {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("make a nonce: %w", err)
+	}
+	return hex.EncodeToString(b), nil
 }
 
 // newRun prepares what needs no run directory.

@@ -48,3 +48,18 @@ func (r Record) Check() error {
 	}
 	return nil
 }
+
+// RecordOf is the record of a signed statement in our own spelling. Whether the
+// signature is good is for those to say who know the key.
+func RecordOf(envelope []byte) (Record, error) {
+	e, err := ReadEnvelope(envelope)
+	if err != nil {
+		return Record{}, err
+	}
+	_, st, err := ParseStatement(e.Payload)
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{st.ID, KindEnvelope, st.Node, envelope}
+	return r, r.Check()
+}

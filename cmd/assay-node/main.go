@@ -8,4 +8,4 @@ import (
 	"github.com/assay-bench/assay/internal/command"
 )
 
-func main() { os.Exit(command.Main(command.Node("assay-node"))) }
+func main() { os.Exit(command.Main(command.Node("assay-node", command.Extra{}))) }

@@ -12,11 +12,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/assay-bench/assay/internal/command"
+	"github.com/assay-bench/assay/internal/command/operate"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"assay": func() { os.Exit(command.Main(command.Node("assay"))) },
+		"assay": func() { os.Exit(command.Main(operate.Assay())) },
 	})
 }
 

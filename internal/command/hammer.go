@@ -17,11 +17,12 @@ import (
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report"
+	"github.com/assay-bench/assay/telemetry"
 	"github.com/assay-bench/assay/verify"
 )
 
-func newHammer() *cobra.Command {
-	var f hammerFlags
+func newHammer(x Extra) *cobra.Command {
+	f := hammerFlags{publish: x.publish()}
 	cmd := &cobra.Command{
 		Use:   "hammer [flags]",
 		Short: "Measure an inference engine",
@@ -73,11 +74,24 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 	}
 	// The measuring process has little to collect and much to be on time for.
 	debug.SetGCPercent(400)
-	opt := hammer.Options{Version: Version(), Progress: p.Show}
-	var err error
+	opt := hammer.Options{Version: measuringVersion(), Nonce: out.Nonce, Progress: p.Show}
+	signer, err := out.signing(ctx)
+	if err != nil {
+		return err
+	}
 	if opt.NVML, err = Native("nvml"); err != nil {
 		return err
 	}
+	pub, err := out.Publish.open(telemetry.DescribeNode().ID)
+	if err != nil {
+		return err
+	}
+	err = hammerOnce(ctx, cfg, out, opt, signer, pub, p, stdout)
+	return errors.Join(err, pub.close(ctx, p.Say))
+}
+
+// hammerOnce measures, shows, signs and judges.
+func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt hammer.Options, signer *signing, pub *publisher, p *Progress, stdout io.Writer) error {
 	if out.Metrics.Address != "" {
 		stop, err := exportTo(&opt, out.Metrics, time.Duration(cfg.Telemetry.Interval), p)
 		if err != nil {
@@ -87,6 +101,7 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 	}
 	dir := out.Resume
 	var sum assay.Summary
+	var err error
 	if dir != "" {
 		sum, err = hammer.Resume(ctx, dir, hammer.Secrets{APIKey: cfg.APIKey, Headers: cfg.Headers}, opt)
 	} else {
@@ -103,7 +118,9 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 				p.Say("note: verify: %v", verr)
 			}
 			opt.Checks = v.Checks
+			pub.verified(ctx, v.Operations, v.Checks)
 		}
+		pub.event(ctx, "run_started", "hammer", fmt.Sprintf("measuring %s at %s", cfg.Model, cfg.URL), map[string]any{"model": cfg.Model, "backend": cfg.Backend})
 		sum, err = hammer.Run(ctx, cfg, dir, opt)
 	}
 	p.Clear()
@@ -113,6 +130,13 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 			return errors.Join(err, perr)
 		}
 		p.Say("\nrun directory: %s", dir)
+		// Also a run that was broken off: its statements say so.
+		records, serr := signRunDir(signer, out, dir, p)
+		if serr != nil {
+			return errors.Join(err, serr)
+		}
+		pub.add(ctx, records...)
+		pub.event(ctx, "run_ended", "hammer", fmt.Sprintf("run %s: %s", sum.RunID, sum.Status), map[string]any{"run": sum.RunID, "status": sum.Status, "certificate": sum.Client.Certificate})
 		if eerr := writeExports(dir, out); eerr != nil {
 			return errors.Join(err, eerr)
 		}

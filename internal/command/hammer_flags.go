@@ -77,6 +77,13 @@ type hammerFlags struct {
 	baseline, saveBaseline                  string
 	price, energyRate, currency             string
 
+	// Signature.
+	sign    bool
+	signKey SignerFlags
+	nonce   string
+
+	publish publishFlags
+
 	// What vLLM's other flags led to, in the order given.
 	notes, refusals []string
 }
@@ -91,6 +98,7 @@ const (
 	groupSearch = "Searches"
 	groupData   = "Data"
 	groupHealth = "Node health and cost"
+	groupSign   = "Signature"
 	groupOutput = "Output"
 	groupVLLM   = "vLLM's, accepted without effect"
 )
@@ -106,6 +114,8 @@ func (f *hammerFlags) register(fs *pflag.FlagSet) {
 	inGroup(fs, groupSearch, f.registerSearches)
 	inGroup(fs, groupData, f.registerData)
 	inGroup(fs, groupHealth, f.registerHealth)
+	inGroup(fs, groupSign, f.registerSign)
+	inGroup(fs, groupSign, f.publish.register)
 	inGroup(fs, groupOutput, f.registerOutput)
 	inGroup(fs, groupVLLM, f.registerVLLM)
 }
@@ -270,7 +280,7 @@ func inGroup(fs *pflag.FlagSet, group string, add func(*pflag.FlagSet)) {
 // cobra's own, come last.
 func hammerUsage(fs *pflag.FlagSet) string {
 	var b strings.Builder
-	for _, group := range []string{groupTarget, groupLoad, groupSearch, groupData, groupOutput, groupVLLM, "Other"} {
+	for _, group := range []string{groupTarget, groupLoad, groupSearch, groupData, groupHealth, groupSign, groupOutput, groupVLLM, "Other"} {
 		section := pflag.NewFlagSet(group, pflag.ContinueOnError)
 		section.SortFlags = false
 		fs.VisitAll(func(fl *pflag.Flag) {

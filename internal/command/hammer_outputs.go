@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/ledger"
 )
 
 // hammerOutputs is what `assay hammer` was asked besides the measurement.
@@ -34,6 +35,11 @@ type hammerOutputs struct {
 	Metrics      metricsOutput `json:"metrics,omitzero"`
 	SaveBaseline string        `json:"save_baseline,omitempty"` // a file
 	Verify       bool          `json:"verify,omitempty"`
+
+	Sign    bool         `json:"sign,omitempty"`
+	SignKey SignerFlags  `json:"-"`
+	Publish publishFlags `json:"-"`
+	Nonce   string       `json:"nonce,omitempty"` // empty: random
 
 	// For vLLM's result file.
 	PercentileMetrics []string  `json:"percentile_metrics"`
@@ -67,6 +73,7 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 		Format: f.format, Backend: f.backend,
 		Metrics:      metricsOutput{Address: f.metrics, DCGM: f.dcgmNames, TLS: f.metricsTLS, TokenFile: f.metricsToken},
 		SaveBaseline: f.saveBaseline, Verify: f.verify,
+		Sign: f.sign, SignKey: f.signKey, Publish: f.publish, Nonce: strings.ToLower(f.nonce),
 	}
 	if f.servedModel != "" || len(f.loraModules) > 0 {
 		o.ModelID = f.model
@@ -84,6 +91,14 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 	}
 	if err := o.Metrics.check(); err != nil {
 		errs = append(errs, err)
+	}
+	if !f.sign && f.signKey != (SignerFlags{}) {
+		bad("--sign-key, --signer and --passphrase-file are for --sign; give it, or leave them out")
+	}
+	if o.Nonce != "" {
+		if err := ledger.CheckNonce(o.Nonce); err != nil {
+			bad("--nonce: %w", err)
+		}
 	}
 	for _, e := range f.exports {
 		format, path, ok := strings.Cut(e, "=")
@@ -125,6 +140,7 @@ var resumable = map[string]bool{
 	"metric-percentiles": true, "allow-invalid": true, "dry-run": true, "format": true,
 	"quiet": true, "verbose": true, "disable-tqdm": true, "metrics": true, "dcgm-names": true,
 	"metrics-tls": true, "metrics-token-file": true, "save-baseline": true, "verify": true,
+	"sign": true, "sign-key": true, "signer": true, "passphrase-file": true,
 }
 
 // checkResume refuses flags that would change a run which is already half done.

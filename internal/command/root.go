@@ -39,8 +39,8 @@ func Unknown(err error) error { return coded{ExitUnknown, err} }
 // Failed makes an error mean: measured, and it failed.
 func Failed(err error) error { return coded{ExitFailed, err} }
 
-// exitCode is the one place that turns an outcome into an exit code.
-func exitCode(err error) int {
+// ExitCode is the one place that turns an outcome into an exit code.
+func ExitCode(err error) int {
 	var c coded
 	switch {
 	case err == nil:
@@ -51,10 +51,24 @@ func exitCode(err error) int {
 	return ExitUsage
 }
 
+// Extra is what a program adds to a node's commands. The zero value adds nothing.
+type Extra struct {
+	Formats []ReportFormat // further ones of assay report
+	Outlet  func() Outlet  // made anew for each command that publishes
+}
+
+// publish are the flags of where records go.
+func (x Extra) publish() publishFlags {
+	if x.Outlet == nil {
+		return publishFlags{}
+	}
+	return publishFlags{outlet: x.Outlet()}
+}
+
 // Node is the root command of a node: what assay-node can do, and the part of
-// assay that needs no server, database or broker. A program that can render
-// runs in further formats gives those.
-func Node(name string, formats ...ReportFormat) *cobra.Command {
+// assay that needs no server, database or broker. What a program has beyond it
+// comes in by Extra.
+func Node(name string, x Extra) *cobra.Command {
 	root := &cobra.Command{
 		Use:   name,
 		Short: "Assay proves what a GPU inference node can do",
@@ -64,6 +78,7 @@ is, what a token costs on it, and that the proof is true.
 Start with:
   ` + name + ` hammer        finds an engine on this machine and measures it for a minute
   ` + name + ` verify        is the GPU what it says, and does it compute right
+  ` + name + ` ledger        sign a run, and verify one that somebody gives you
   ` + name + ` simulate      an engine whose truth is known, to measure the measurer
 
 Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
@@ -72,7 +87,7 @@ Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newHammer(), NewSimulate(), newVerify(), newReport(formats), newNative(), newVersion(name))
+	root.AddCommand(newHammer(x), NewSimulate(), newVerify(x), newReport(x.Formats), newLedger(), newNative(), newVersion(name))
 	return root
 }
 
@@ -90,7 +105,7 @@ func run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
 	}
-	return exitCode(err)
+	return ExitCode(err)
 }
 
 // interruptible gives a context that ends at the first SIGINT or SIGTERM. The

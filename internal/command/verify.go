@@ -28,10 +28,11 @@ type verifyFlags struct {
 	memory, skipCompute, reload, quiet   bool
 	deadline                             time.Duration
 	challenge                            uint64
+	publish                              publishFlags
 }
 
-func newVerify() *cobra.Command {
-	var f verifyFlags
+func newVerify(x Extra) *cobra.Command {
+	f := verifyFlags{publish: x.publish()}
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Prove that a GPU is what it says it is, and computes right",
@@ -67,6 +68,7 @@ or the driver did not answer; 3 a check failed, or the only device is a CPU.`,
 	fs.BoolVar(&f.reload, "reload-model", false, "have Ollama unload and load the model, to see memory rise")
 	fs.DurationVar(&f.deadline, "deadline", time.Minute, "how long the driver may take (10m with --memory)")
 	fs.StringVar(&f.out, "out", "", "write checks.jsonl and operations.jsonl to this new `directory`")
+	f.publish.register(fs)
 	fs.StringVar(&f.format, "format", "text", "text or json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
@@ -102,6 +104,10 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 	}
 	p := NewProgress(stderr, f.quiet)
+	pub, err := f.publish.open(telemetry.DescribeNode().ID)
+	if err != nil {
+		return err
+	}
 	v := verified{Format: verifyFormat, Devices: []verify.DeviceInfo{}, Checks: []assay.Check{}, Operations: []assay.Operation{}, Notes: []string{}}
 	o := verify.Options{Backend: f.backend, Challenge: f.challenge, SkipCompute: f.skipCompute, Memory: f.memory}
 	if f.deadline > 0 && !f.memory {
@@ -111,12 +117,15 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		o.Devices = []int{f.device}
 	}
 	p.Say("verifying; the product alone takes two seconds a GPU")
-	err := v.gpus(ctx, o)
+	err = v.gpus(ctx, o)
 	if f.baseURL != "" && ctx.Err() == nil {
 		err = errors.Join(err, v.engine(ctx, f, p))
 	}
 	p.Clear()
 	v.judge(err)
+	pub.verified(ctx, v.Operations, v.Checks)
+	pub.event(ctx, "gpu_verified", "verify", v.Because, map[string]any{"verdict": v.Verdict})
+	perr := pub.close(ctx, p.Say)
 	if f.out != "" {
 		if werr := v.write(f.out); werr != nil {
 			return werr
@@ -129,7 +138,7 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	} else if werr := report.Text(stdout, report.Verified(v.Verdict, v.Because, v.Checks, v.Notes)); werr != nil {
 		return werr
 	}
-	return v.outcome(err)
+	return errors.Join(v.outcome(err), perr)
 }
 
 // gpus verifies the GPUs of this machine.

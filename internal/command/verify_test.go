@@ -64,7 +64,7 @@ func TestVerifyVerdictIsTheWorstThatWasDecided(t *testing.T) {
 	} {
 		v := verified{Checks: tt.checks}
 		v.judge(tt.err)
-		if got := exitCode(v.outcome(tt.err)); v.Verdict != tt.want || got != tt.exit {
+		if got := ExitCode(v.outcome(tt.err)); v.Verdict != tt.want || got != tt.exit {
 			t.Errorf("%v, %v: %s, exit %d; want %s, exit %d", tt.checks, tt.err, v.Verdict, got, tt.want, tt.exit)
 		}
 	}

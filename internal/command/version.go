@@ -1,8 +1,12 @@
 package command
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 
@@ -23,6 +27,28 @@ func Version() assay.Version {
 				v.Assay += "+" + s.Value[:12]
 			}
 		}
+	}
+	return v
+}
+
+// measuringVersion is Version with the hash of the program's own file, which a
+// signature covers. What cannot be read is left out.
+func measuringVersion() assay.Version {
+	v := Version()
+	path := "/proc/self/exe" // also when the file was replaced since
+	f, err := os.Open(path)
+	if err != nil {
+		if path, err = os.Executable(); err != nil {
+			return v
+		}
+		if f, err = os.Open(path); err != nil {
+			return v
+		}
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err == nil {
+		v.BinarySHA256 = hex.EncodeToString(h.Sum(nil))
 	}
 	return v
 }

@@ -18,15 +18,31 @@ var ErrUnsynced = errors.New("written, but not known to be safe from a power cut
 
 // Replace puts a file in the place of another so that after a crash it is the
 // old one or the new one, as a whole. When it returns nil the new one is safe.
-// What was being written when a process died is left as NAME.*.tmp.
+// The file has one writer at a time, who sees to that: what it was writing when
+// it died is left as NAME.tmp, and is overwritten the next time.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	return replace(path, mode, write, true)
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := put(f, path, mode, write, (*os.File).Sync); err != nil {
+		return err
+	}
+	if err := SyncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write %s: %w: %w", path, ErrUnsynced, err)
+	}
+	return nil
 }
 
-// Swap is Replace without waiting for the disk: no reader sees half of the file,
-// and a power cut may take it back.
+// Swap puts a file in the place of another so that no reader sees half of it,
+// also when several write it. It does not wait for the disk: a power cut may take
+// the file back.
 func Swap(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	return replace(path, mode, write, false)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return put(f, path, mode, write, func(*os.File) error { return nil })
 }
 
 // Bytes writes b, for Replace and Swap.
@@ -37,18 +53,13 @@ func Bytes(b []byte) func(io.Writer) error {
 	}
 }
 
-func replace(path string, mode fs.FileMode, write func(io.Writer) error, sync bool) error {
-	// A name of its own: two processes may replace the same file.
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	err = write(f)
+func put(f *os.File, path string, mode fs.FileMode, write func(io.Writer) error, sync func(*os.File) error) error {
+	err := write(f)
 	if err == nil {
 		err = f.Chmod(mode)
 	}
-	if err == nil && sync {
-		err = f.Sync()
+	if err == nil {
+		err = sync(f)
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -59,12 +70,6 @@ func replace(path string, mode fs.FileMode, write func(io.Writer) error, sync bo
 	if err != nil {
 		_ = os.Remove(f.Name()) // the error that is returned matters more
 		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if !sync {
-		return nil
-	}
-	if err := SyncDir(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("write %s: %w: %w", path, ErrUnsynced, err)
 	}
 	return nil
 }

@@ -18,9 +18,15 @@ import (
 
 // Assay is the root command of the full program.
 func Assay() *cobra.Command {
-	root := command.Node("assay", command.ReportFormat{
-		Name: "parquet", Help: "requests.parquet and telemetry.parquet, in the run directory or in --output", Files: writeParquet,
+	root := command.Node("assay", command.Extra{
+		Formats: []command.ReportFormat{{
+			Name: "parquet", Help: "requests.parquet and telemetry.parquet, in the run directory or in --output", Files: writeParquet,
+		}},
+		Outlet: func() command.Outlet { return &kafkaOutlet{} },
 	})
+	command.Under(root, "ledger").AddCommand(newLedgerCertify(), newLedgerRevoke(),
+		newLedgerPublish(), newLedgerFlush(), newLedgerTopics(), newLedgerTail(), newLedgerEvents(),
+		newLedgerNotary(), newLedgerWitness(), newLedgerHealth(), newLedgerProve(), newLedgerFsck(), newLedgerMonitor(), newLedgerRestore())
 	root.AddCommand(newCompare(), newClaims(), newProbe(), newReady(), newSupervise())
 	return root
 }

@@ -1,0 +1,475 @@
+// Package deploy_test holds compose.yaml, the Dockerfile and the commands in the
+// documents to what they must keep, on a machine without Docker: the schema of
+// the Compose Specification, rules of our own, and our own command line.
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/assay-bench/assay/internal/command/operate"
+	"github.com/assay-bench/assay/internal/parttest"
+)
+
+type service struct {
+	Image       string            `yaml:"image"`
+	Build       *build            `yaml:"build"`
+	Command     []string          `yaml:"command"`
+	ReadOnly    bool              `yaml:"read_only"`
+	Restart     string            `yaml:"restart"`
+	CapDrop     []string          `yaml:"cap_drop"`
+	User        string            `yaml:"user"`
+	Privileged  bool              `yaml:"privileged"`
+	Environment map[string]string `yaml:"environment"`
+	Ports       []string          `yaml:"ports"`
+	Volumes     []string          `yaml:"volumes"`
+	Secrets     []string          `yaml:"secrets"`
+	Profiles    []string          `yaml:"profiles"`
+	Configs     []struct {
+		Source string `yaml:"source"`
+	} `yaml:"configs"`
+	DependsOn map[string]struct {
+		Condition string `yaml:"condition"`
+	} `yaml:"depends_on"`
+	Healthcheck *struct {
+		Test []string `yaml:"test"`
+	} `yaml:"healthcheck"`
+	Deploy struct {
+		Resources struct {
+			Reservations struct {
+				Devices []struct {
+					Driver       string   `yaml:"driver"`
+					Capabilities []string `yaml:"capabilities"`
+				} `yaml:"devices"`
+			} `yaml:"reservations"`
+		} `yaml:"resources"`
+	} `yaml:"deploy"`
+}
+
+type build struct {
+	Context    string `yaml:"context"`
+	Dockerfile string `yaml:"dockerfile"`
+}
+
+type file struct {
+	File string `yaml:"file"`
+}
+
+type project struct {
+	Services map[string]service `yaml:"services"`
+	Volumes  map[string]any     `yaml:"volumes"`
+	Secrets  map[string]file    `yaml:"secrets"`
+	Configs  map[string]file    `yaml:"configs"`
+}
+
+func (s service) ours() bool { return s.Build != nil }
+
+var variable = regexp.MustCompile(`\$\{([A-Z_]+):-([^}]*)\}`)
+
+// read gives the file as Compose sees it where no variable is set.
+func read(t *testing.T) []byte {
+	t.Helper()
+	b, err := os.ReadFile("compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = variable.ReplaceAll(b, []byte("$2"))
+	if bytes.Contains(b, []byte("${")) {
+		t.Error("a variable has no default")
+	}
+	return b
+}
+
+func load(t *testing.T) project {
+	t.Helper()
+	var p project
+	if err := yaml.Unmarshal(read(t), &p); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Services) < 6 {
+		t.Fatalf("%d services were read", len(p.Services))
+	}
+	return p
+}
+
+func TestSchema(t *testing.T) {
+	out, err := exec.Command("../.ci/parts/compose-schema").Output()
+	if err != nil {
+		parttest.Need(t, fmt.Sprintf("the Compose Specification's schema cannot be had: %v", err))
+	}
+	f, err := os.Open(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	doc, err := jsonschema.UnmarshalJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("compose-spec.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("compose-spec.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(text []byte) error {
+		var all any // with what anchors and merges stand for
+		if err := yaml.Unmarshal(text, &all); err != nil {
+			t.Fatal(err)
+		}
+		j, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(v)
+	}
+	text := read(t)
+	if err := validate(text); err != nil {
+		t.Error(err)
+	}
+	// The schema is a check that can fail.
+	for _, spoil := range [][2]string{{"read_only: true", "readonly: true"}, {"condition: service_healthy", "condition: healthy"}, {"count: all", "counts: all"}} {
+		bad := bytes.Replace(text, []byte(spoil[0]), []byte(spoil[1]), 1)
+		if bytes.Equal(bad, text) || validate(bad) == nil {
+			t.Errorf("%q passes", spoil[1])
+		}
+	}
+}
+
+// oneShot are services that do something and end; all others run, and must say
+// whether they are well.
+var oneShot = []string{"hammer", "topics", "verify"}
+
+func TestServices(t *testing.T) {
+	p := load(t)
+	for name, s := range p.Services {
+		if slices.Contains(oneShot, name) {
+			if s.Restart != "no" || s.Healthcheck != nil {
+				t.Errorf("%s runs once: no restart and no health check", name)
+			}
+		} else if s.Healthcheck == nil || s.Restart != "unless-stopped" {
+			t.Errorf("%s runs on: it needs a health check and a restart", name)
+		}
+		if tag := s.Image[strings.LastIndex(s.Image, ":")+1:]; tag == s.Image || tag == "latest" {
+			t.Errorf("%s: image %q has no tag of its own", name, s.Image)
+		}
+		for _, port := range s.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s: port %s can be reached by others", name, port)
+			}
+		}
+		if s.Privileged || s.User == "root" || s.User == "0" {
+			t.Errorf("%s has more rights than it needs", name)
+		}
+		if s.ours() && (!s.ReadOnly || !slices.Contains(s.CapDrop, "ALL")) {
+			t.Errorf("%s: its file system is to be read-only and its capabilities gone", name)
+		}
+		for key, value := range s.Environment {
+			if strings.Contains(key, "PASS") || strings.Contains(key, "SECRET") || strings.Contains(value, "PRIVATE") {
+				t.Errorf("%s: %s is a secret in the environment", name, key)
+			}
+		}
+	}
+	for _, name := range []string{"verify", "hammer", "engine"} {
+		d := p.Services[name].Deploy.Resources.Reservations.Devices
+		if len(d) != 1 || d[0].Driver != "nvidia" || !slices.Contains(d[0].Capabilities, "gpu") {
+			t.Errorf("%s reserves no GPU", name)
+		}
+	}
+}
+
+func TestNamesAreDeclared(t *testing.T) {
+	p := load(t)
+	used := map[string]bool{}
+	for name, s := range p.Services {
+		for _, v := range s.Volumes {
+			source, _, _ := strings.Cut(v, ":")
+			if _, ok := p.Volumes[source]; !ok {
+				t.Errorf("%s: volume %s is not declared", name, source)
+			}
+			used["volume "+source] = true
+		}
+		for _, x := range s.Secrets {
+			if _, ok := p.Secrets[x]; !ok {
+				t.Errorf("%s: secret %s is not declared", name, x)
+			}
+			used["secret "+x] = true
+		}
+		for _, x := range s.Configs {
+			if _, ok := p.Configs[x.Source]; !ok {
+				t.Errorf("%s: config %s is not declared", name, x.Source)
+			}
+			used["config "+x.Source] = true
+		}
+		for dep, d := range s.DependsOn {
+			on, ok := p.Services[dep]
+			if !ok {
+				t.Errorf("%s depends on %s, which is not there", name, dep)
+			}
+			if once := slices.Contains(oneShot, dep); once != (d.Condition == "service_completed_successfully") || !once && on.Healthcheck == nil {
+				t.Errorf("%s waits for %s to be %s", name, dep, d.Condition)
+			}
+		}
+		// What a command reads must be mounted.
+		for _, arg := range s.Command {
+			_, path, _ := strings.Cut(arg, "=")
+			if secret, ok := strings.CutPrefix(path, "/run/secrets/"); ok && !slices.Contains(s.Secrets, secret) {
+				t.Errorf("%s reads the secret %s, which it does not have", name, secret)
+			}
+		}
+	}
+	for v := range p.Volumes {
+		if !used["volume "+v] {
+			t.Errorf("volume %s is not used", v)
+		}
+	}
+	for x, f := range p.Secrets {
+		if !used["secret "+x] || f.File != "./secrets/"+x {
+			t.Errorf("secret %s: used %v, file %s", x, used["secret "+x], f.File)
+		}
+	}
+	for x := range p.Configs {
+		if !used["config "+x] {
+			t.Errorf("config %s is not used", x)
+		}
+	}
+}
+
+// parse reads a command line of ours as far as it goes without doing anything.
+func parse(args []string) error {
+	root := operate.Assay()
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if !cmd.Runnable() || cmd == root {
+		return fmt.Errorf("%q is not a command that runs", cmd.CommandPath())
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
+}
+
+func TestCommandLines(t *testing.T) {
+	for _, bad := range []string{"ledger witness --dri x", "ledger nothing", "ledger verify", "hammer --sign-key", "ledger"} {
+		if parse(strings.Fields(bad)) == nil {
+			t.Errorf("%q passes", bad)
+		}
+	}
+	for name, s := range load(t).Services {
+		if !s.ours() {
+			continue
+		}
+		if err := parse(s.Command); err != nil {
+			t.Errorf("%s: %q: %v", name, s.Command, err)
+		}
+		if s.Healthcheck != nil {
+			test := s.Healthcheck.Test
+			if len(test) < 3 || test[0] != "CMD" || test[1] != "/usr/local/bin/assay" {
+				t.Errorf("%s: health check %q: the image has no other program", name, test)
+			} else if err := parse(test[2:]); err != nil {
+				t.Errorf("%s: %q: %v", name, test, err)
+			}
+		}
+	}
+}
+
+// Every command of ours in the documents is one that the program takes.
+func TestDocumentedCommands(t *testing.T) {
+	for _, doc := range []string{"README.md", "../docs/ledger.md"} {
+		b, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, line := range blocks(string(b)) {
+			args := words(t, line)
+			switch {
+			case len(args) > 0 && args[0] == "assay":
+				args = args[1:]
+			case len(args) > 2 && args[0] == "docker" && args[1] == "compose":
+				args = composed(t, args)
+			default:
+				continue
+			}
+			if args == nil {
+				continue
+			}
+			n++
+			if err := parse(args); err != nil {
+				t.Errorf("%s: %q: %v", doc, line, err)
+			}
+		}
+		if n < 5 {
+			t.Errorf("%s: only %d commands were found", doc, n)
+		}
+	}
+}
+
+// composed gives our own part of "docker compose run SERVICE …", and holds the
+// service to those that there are.
+func composed(t *testing.T, args []string) []string {
+	t.Helper()
+	services := load(t).Services
+	i := slices.IndexFunc(args, func(a string) bool { return a == "run" || a == "exec" })
+	if i < 0 {
+		return nil
+	}
+	for i++; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
+		if args[i] == "-v" || args[i] == "--volume" {
+			i++
+		}
+	}
+	if i >= len(args) {
+		return nil
+	}
+	s, ok := services[args[i]]
+	if !ok {
+		t.Errorf("%q: there is no service %q; there are %q", args, args[i], slices.Sorted(maps.Keys(services)))
+	}
+	if !ok || !s.ours() || i+1 == len(args) {
+		return nil
+	}
+	return args[i+1:]
+}
+
+// blocks gives the lines of the document's sh blocks, continued ones joined.
+func blocks(doc string) []string {
+	var out []string
+	in := false
+	for line := range strings.Lines(strings.ReplaceAll(doc, "\\\n", " ")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			in = !in && line == "```sh"
+		case in && line != "" && line[0] != '#':
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// words parts a line as a shell does, as far as the documents need it: double
+// quotes, a comment at the end.
+func words(t *testing.T, line string) []string {
+	t.Helper()
+	var out []string
+	var word strings.Builder
+	quoted, some := false, false
+	for _, r := range line + " " {
+		switch {
+		case r == '"':
+			quoted, some = !quoted, true
+		case r == '#' && !quoted && !some, strings.ContainsRune("|>;&", r) && !quoted:
+			return out
+		case r == ' ' && !quoted:
+			if some {
+				out = append(out, word.String())
+			}
+			word.Reset()
+			some = false
+		default:
+			word.WriteRune(r)
+			some = true
+		}
+	}
+	if quoted {
+		t.Errorf("a quote is open in %q", line)
+	}
+	return out
+}
+
+// The image is built from files that are there, as a user who is not root, with
+// images that have tags.
+func TestDockerfile(t *testing.T) {
+	b, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range load(t).Services {
+		if !s.ours() {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(s.Build.Context, s.Build.Dockerfile)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	user, made := "", map[string]bool{}
+	for line := range strings.Lines(strings.ReplaceAll(string(b), "\\\n", " ")) {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		switch f[0] {
+		case "FROM":
+			if _, tag, ok := strings.Cut(f[1], ":"); !ok || tag == "latest" {
+				t.Errorf("%q has no tag of its own", f[1])
+			}
+		case "RUN":
+			for i, w := range f {
+				if w == "-o" {
+					made[f[i+1]] = true
+				}
+				if w == "-p" {
+					made[f[i+1]] = true
+				}
+				if strings.HasPrefix(w, "./") {
+					if _, err := os.Stat(filepath.Join("..", w)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if strings.Contains(line, "go build") && !strings.Contains(line, "CGO_ENABLED=0") {
+				t.Error("the program is built with cgo")
+			}
+		case "COPY":
+			args := slices.DeleteFunc(f[1:], func(s string) bool { return strings.HasPrefix(s, "--") })
+			for _, source := range args[:len(args)-1] {
+				if strings.Contains(line, "--from=") {
+					if !made[source] {
+						t.Errorf("COPY: no step makes %s", source)
+					}
+				} else if _, err := os.Stat(filepath.Join("..", source)); err != nil {
+					t.Error(err)
+				}
+			}
+		case "USER":
+			user = f[1]
+		}
+	}
+	if user == "" || user == "root" || strings.HasPrefix(user, "0") {
+		t.Errorf("it runs as %q", user)
+	}
+	if !strings.Contains(string(b), `ENTRYPOINT ["/usr/local/bin/assay"]`) {
+		t.Error("the program is not the entry point")
+	}
+	// No key may get into the image.
+	ignore, err := os.ReadFile("Dockerfile.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"deploy/secrets", "**/*.key", "**/*.passphrase"} {
+		if !slices.Contains(strings.Fields(string(ignore)), want) {
+			t.Errorf("Dockerfile.dockerignore does not leave %s out", want)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/pflag"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/outbox"
+)
+
+// Outlet is a way for records to leave this node, which a program brings along:
+// the lean one has none.
+type Outlet interface {
+	Register(fs *pflag.FlagSet)
+	Given() bool // whether the user asked for it
+	Open() (SinkCloser, error)
+}
+
+// SinkCloser is a sink that has something to close.
+type SinkCloser interface {
+	outbox.Sink
+	io.Closer
+}
+
+// runRoom is what a run holds in the outbox from its start on: its statements
+// are at most three envelopes, and its events are few.
+const runRoom = 1 << 20
+
+// publishFlags say where a command's records go.
+type publishFlags struct {
+	outlet Outlet // nil: nowhere
+	dir    string
+	wait   time.Duration
+}
+
+func (f *publishFlags) register(fs *pflag.FlagSet) {
+	if f.outlet == nil {
+		return
+	}
+	f.outlet.Register(fs)
+	fs.StringVar(&f.dir, "outbox", "", "`directory` that keeps records until they are acknowledged (default "+defaultOutbox+")")
+	fs.DurationVar(&f.wait, "deliver-timeout", 15*time.Second, "how long to wait for that at the end; what is left goes with the next run, or with assay ledger flush")
+}
+
+// publisher keeps what a command has to say until it is done, and delivers it
+// then: a broker is not spoken to while something is measured.
+type publisher struct {
+	node string
+	box  *outbox.Outbox
+	sink SinkCloser
+	room *outbox.Room
+	wait time.Duration
+	dir  string
+	err  error // the first record that could not be kept
+}
+
+// open prepares the way out, before anything is measured: a run whose proof
+// could not be kept must not begin. It gives nil when nobody asked.
+func (f *publishFlags) open(node string) (*publisher, error) {
+	if f.outlet == nil || !f.outlet.Given() {
+		return nil, nil
+	}
+	sink, err := f.outlet.Open()
+	if err != nil {
+		return nil, err
+	}
+	p := &publisher{node: node, sink: sink, wait: f.wait}
+	if p.box, p.dir, err = OpenOutbox(f.dir); err != nil {
+		return nil, errors.Join(err, sink.Close())
+	}
+	if p.room, err = p.box.Reserve(runRoom); err != nil {
+		return nil, Unknown(errors.Join(err, p.box.Close(), sink.Close()))
+	}
+	return p, nil
+}
+
+// defaultOutbox is where the outbox is unless told otherwise, as help shows it.
+const defaultOutbox = "~/.local/state/assay/outbox"
+
+// OpenOutbox opens the outbox of this user, or the one that is named, and says
+// where it is.
+func OpenOutbox(dir string) (*outbox.Outbox, string, error) {
+	if dir == "" {
+		state := os.Getenv("XDG_STATE_HOME")
+		if state == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return nil, "", fmt.Errorf("where is the outbox? give --outbox DIR: %w", err)
+			}
+			state = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(state, "assay", "outbox")
+	}
+	box, err := outbox.Open(outbox.Options{Dir: dir})
+	return box, dir, err
+}
+
+// event keeps something that happened, for people and dashboards.
+func (p *publisher) event(ctx context.Context, action, component, details string, fields map[string]any) {
+	if p == nil {
+		return
+	}
+	now := time.Now()
+	p.events(ctx, ledger.Event{ID: newID(now), Time: now, Node: p.node, Action: action, Component: component, Details: details, Fields: fields})
+}
+
+func (p *publisher) events(ctx context.Context, events ...ledger.Event) {
+	for _, e := range events {
+		r, err := ledger.EncodeEvent(e)
+		if err != nil {
+			p.fail(err)
+			continue
+		}
+		p.add(ctx, r)
+	}
+}
+
+// add keeps records that are signed.
+func (p *publisher) add(ctx context.Context, records ...ledger.Record) {
+	if p == nil || len(records) == 0 {
+		return
+	}
+	// What was measured is kept although the user wants to go.
+	p.fail(p.room.Add(context.WithoutCancel(ctx), records...))
+}
+
+func (p *publisher) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// verified keeps what a verification did and found.
+func (p *publisher) verified(ctx context.Context, ops []assay.Operation, checks []assay.Check) {
+	if p == nil {
+		return
+	}
+	for _, o := range ops {
+		p.events(ctx, ledger.OperationEvent(newID(time.Unix(0, o.At)), p.node, o))
+	}
+	for _, c := range checks {
+		p.events(ctx, ledger.CheckEvent(newID(time.Unix(0, c.At)), p.node, c))
+	}
+}
+
+// close delivers what there is, waits for it as long as it may, and says what is
+// left. Records that wait are safe, so they are no failure; a record that could
+// not be kept is.
+func (p *publisher) close(ctx context.Context, say func(string, ...any)) error {
+	if p == nil {
+		return nil
+	}
+	p.room.Release()
+	err := Deliver(ctx, p.box, p.sink, p.wait, func(s string) { say("outbox: %s", s) })
+	if left, bytes := p.box.Pending(); left > 0 {
+		say("outbox: %d records (%d bytes) wait in %s; the next command with --kafka delivers them, or assay ledger flush", left, bytes, p.dir)
+	} else if err == nil {
+		say("outbox: everything is delivered")
+	}
+	err = errors.Join(err, p.box.Close(), p.sink.Close())
+	if p.err != nil {
+		return Unknown(fmt.Errorf("what was to be published could not be kept: %w", p.err))
+	}
+	if err != nil {
+		return Unknown(fmt.Errorf("outbox: %w", err))
+	}
+	return nil
+}
+
+// Deliver empties an outbox into a sink for as long as it may. What is left is no
+// error: Pending says how much it is.
+func Deliver(ctx context.Context, box *outbox.Outbox, sink outbox.Sink, wait time.Duration, say func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	ran := make(chan error, 1)
+	go func() { ran <- box.Run(ctx, sink, say) }()
+	err := box.Flush(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = nil // what is left says so
+	}
+	cancel()
+	return errors.Join(err, <-ran)
+}
+
+func newID(at time.Time) ulid.ULID {
+	return ulid.MustNew(ulid.Timestamp(at), rand.Reader)
+}

@@ -1,0 +1,236 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/disk"
+	"github.com/assay-bench/assay/journal"
+)
+
+// Subjects that are no file of their own.
+const (
+	configSubject = journal.RunFile + "#config"
+	binarySubject = "binary"
+)
+
+// signedFiles are the files of a run that a statement covers, in the order of
+// docs/formats/statement.md. No other name can be a subject of a run.
+var signedFiles = []string{
+	journal.RunFile, journal.RequestsFile, journal.TelemetryFile, journal.ChecksFile,
+	journal.EventsFile, journal.CheckpointFile, journal.SummaryFile, journal.HealthFile,
+}
+
+// proofFiles are about the others, and not covered themselves.
+var proofFiles = []string{TestResultFile, BenchmarkFile, KeyFile, TestResultReceipt, BenchmarkReceiptFile}
+
+// maxManifest bounds run.json.
+const maxManifest = 64 << 20
+
+// errNotRegular marks a link, a pipe or a device in a file's place.
+var errNotRegular = errors.New("it is not a regular file: a link or a device in a run's directory is not followed")
+
+// runDir is a run's directory as it is signed and verified: what a link in it
+// leads to is not read.
+type runDir struct {
+	path string
+	root *os.Root
+}
+
+func openRunDir(path string) (*runDir, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &runDir{path, root}, nil
+}
+
+func (d *runDir) Close() error { return d.root.Close() }
+
+// open opens a regular file of the directory.
+func (d *runDir) open(name string) (*os.File, error) {
+	// Asked before it is opened: to open a pipe would wait for a writer.
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", name, errNotRegular)
+	}
+	return d.root.Open(name)
+}
+
+// bytes reads a small file.
+func (d *runDir) bytes(name string, most int64) ([]byte, error) {
+	f, err := d.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(b)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, most)
+	}
+	return b, nil
+}
+
+// sum hashes a file of any length.
+func (d *runDir) sum(name string) (string, error) {
+	f, err := d.open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// existing gives those of the names that are there, whatever they are.
+func (d *runDir) existing(names ...string) (out []string) {
+	for _, n := range names {
+		if _, err := d.root.Lstat(n); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// read reads what the statements are made from.
+func (d *runDir) read() (*readRun, error) {
+	for _, name := range d.existing(signedFiles...) {
+		f, err := d.open(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	run, err := journal.Open(d.path)
+	if err != nil {
+		return nil, err
+	}
+	r := &readRun{manifest: run.Manifest(), status: run.Status()}
+	if r.status == assay.StatusRunning {
+		return nil, ErrRunning
+	}
+	if r.checks, err = worstCheck(run); err != nil {
+		return nil, err
+	}
+	if r.summary, err = run.Summary(); err != nil && !errors.Is(err, journal.ErrNone) {
+		return nil, err
+	}
+	if r.health, err = run.Health(); err != nil && !errors.Is(err, journal.ErrNone) {
+		return nil, err
+	}
+	return r, nil
+}
+
+// subjects names every file of the run by its hash, and its configuration and
+// program with them.
+func (d *runDir) subjects(m assay.Manifest) ([]ResourceDescriptor, error) {
+	subject := func(name, sum string) ResourceDescriptor {
+		return ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sum}}
+	}
+	var out []ResourceDescriptor
+	for _, name := range signedFiles {
+		sum, err := d.sum(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, subject(name, sum))
+	}
+	sum, err := d.configSum()
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, subject(configSubject, sum))
+	if b := m.Version.BinarySHA256; b != "" {
+		if !isSHA256(b) {
+			return nil, fmt.Errorf("%s: version.binary_sha256 is %.80q, which is no SHA-256", journal.RunFile, b)
+		}
+		out = append(out, subject(binarySubject, b))
+	}
+	return out, nil
+}
+
+// configSum hashes the member config of run.json without spaces between tokens.
+func (d *runDir) configSum() (string, error) {
+	b, err := d.bytes(journal.RunFile, maxManifest)
+	if err != nil {
+		return "", err
+	}
+	var m struct{ Config json.RawMessage }
+	if err := json.Unmarshal(b, &m); err != nil {
+		return "", fmt.Errorf("%s: %w", journal.RunFile, err)
+	}
+	return compactSum(m.Config)
+}
+
+// compactSum hashes a JSON value without the spaces between its tokens.
+func compactSum(v json.RawMessage) (string, error) {
+	var c bytes.Buffer
+	if len(v) > 0 {
+		if err := json.Compact(&c, v); err != nil {
+			return "", fmt.Errorf("%s: config: %w", journal.RunFile, err)
+		}
+	}
+	sum := sha256.Sum256(c.Bytes())
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// others lists what lies in the directory and is no part of the run: at most a
+// hundred names, and whether there are more.
+func (d *runDir) others() (names []string, more bool, err error) {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(1000)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	for _, e := range entries {
+		if !slices.Contains(signedFiles, e.Name()) && !slices.Contains(proofFiles, e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	more = len(entries) == 1000 || len(names) > 100
+	return names[:min(len(names), 100)], more, nil
+}
+
+type proofFile struct {
+	name string
+	data []byte
+}
+
+// write replaces files so that each is there in full or not at all, and stays.
+func (d *runDir) write(files []proofFile) error {
+	for _, f := range files {
+		if err := disk.Replace(filepath.Join(d.path, f.name), 0o644, disk.Bytes(f.data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

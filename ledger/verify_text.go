@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/assay-bench/assay"
+)
+
+// notProved is what no signature and no log can say, and what this run lacks.
+func (v *verification) notProved() []string {
+	out := []string{
+		"that the operator measured honestly: whoever holds the key can sign what they like",
+		"that the GPU was real: assay verify looks into that",
+		"that there are no other runs, which were never published",
+		"that the key was not revoked later than the revocations given here say",
+	}
+	witnessed := false
+	for _, s := range v.Statements {
+		if s.Log != nil && len(s.Log.Witnesses) > 0 {
+			witnessed = true
+		}
+	}
+	switch {
+	case witnessed:
+		out = append(out, "that the witnesses are independent: one that the log's own operator runs proves little")
+	case v.Since != nil && v.Since.By == "log":
+		out = append(out, "that the log shows everybody the same: no witness has seen it")
+	default:
+		out = append(out, "when it was signed: only the signer says so")
+	}
+	return out
+}
+
+// Text writes the answer for a person.
+func (v Verification) Text(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-11s %s\n", name, printable(fmt.Sprintf(format, args...)))
+	}
+	line("verdict", "%s", v.Verdict)
+	for _, p := range v.Problems {
+		line("", "%s: %s", p.Verdict, p.Text)
+	}
+	if r := v.Run; r != nil {
+		line("run", "%s of node %s, %s, %s, %s", r.ID, r.Node, clockTime(r.Created), r.Model, r.Status)
+		line("tests", "%s, by the signer's word", r.Result)
+		if r.Nonce != "" {
+			line("nonce", "%s", r.Nonce)
+		}
+	}
+	if s := v.Signer; s != nil {
+		v.signer(line)
+	} else {
+		line("signed by", "not known")
+	}
+	for _, s := range v.Statements {
+		switch {
+		case s.Log != nil:
+			line("in the log", "%s: %s, index %d of %d, taken at %s", s.File, s.Log.Origin, s.Log.Index, s.Log.Size, clockTime(s.Log.Time))
+			if len(s.Log.Witnesses) == 0 {
+				line("", "no witness has seen it")
+			}
+			for _, c := range s.Log.Witnesses {
+				line("", "seen by witness %s at %s", c.Name, clockTime(c.Time))
+			}
+		case s.Signature == "missing":
+			line("statement", "%s: missing", s.File)
+		default:
+			line("in no log", "%s: signature %s", s.File, s.Signature)
+		}
+	}
+	for _, s := range v.Subjects {
+		line("file", "%-16s %s", s.Name, s.State)
+	}
+	v.unaltered(line)
+	line("figures", "%s", v.Figures.Text)
+	for _, n := range v.Notes {
+		line("note", "%s", n)
+	}
+	for i, n := range v.NotProved {
+		if i == 0 {
+			b.WriteString("this does not prove\n")
+		}
+		line("", "%s", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (v Verification) signer(line func(string, string, ...any)) {
+	s := v.Signer
+	if !s.Trusted {
+		line("signed by", "%s, by their own word", s.Owner)
+	} else {
+		line("signed by", "%s", s.Owner)
+	}
+	line("", "key %s of node %s, valid from %s to %s", shortKeyID(s.KeyID), s.Node, clockTime(s.NotBefore), clockTime(s.NotAfter))
+	switch {
+	case s.SelfSigned && s.Trusted:
+		line("", "the key is trusted because it was given as trusted")
+	case s.SelfSigned:
+		line("", "nobody else says whose key it is")
+	case s.Authority != "":
+		line("", "authority: %s, key %s", s.Authority, shortKeyID(s.AuthorityKey))
+	default:
+		line("", "the statement about it is signed by key %s, which is not known here", shortKeyID(s.AuthorityKey))
+	}
+	if s.RevocationsTo == nil {
+		line("", "no revocations were given: a later or an unseen one would not be known")
+	} else {
+		line("", "%d revocations were given, the newest of %s; a later one would not be known", s.Revocations, clockTime(*s.RevocationsTo))
+	}
+}
+
+func (v Verification) unaltered(line func(string, string, ...any)) {
+	switch s := v.Since; {
+	case s == nil:
+		line("unaltered", "not shown")
+	case s.By == "witness":
+		line("unaltered", "since %s at the latest, by the word of witness %s", clockTime(s.Time), s.Who)
+	case s.By == "log":
+		line("unaltered", "since %s, by the word of the log %s alone", clockTime(s.Time), s.Who)
+	default:
+		line("unaltered", "since it was signed; that this was at %s is the word of %s alone", clockTime(s.Time), s.Who)
+	}
+}
+
+// printable leaves nothing that could steer a terminal or look like a line of
+// ours: names and texts come from whoever wrote the run.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, s)
+}
+
+// Err is nil for a pass, and otherwise says the worst of what was found.
+func (v Verification) Err() error {
+	if v.Verdict == assay.Pass {
+		return nil
+	}
+	what := "it could not be verified"
+	if v.Verdict == assay.Fail {
+		what = "it does not hold"
+	}
+	return fmt.Errorf("%s: %s", what, printable(v.Problems[0].Text))
+}
