@@ -201,6 +201,7 @@ func TestCheckpointErrors(t *testing.T) {
 		"twice":                 {good + lines[1], ErrCheckpoint},
 		"not signed by the log": {strings.Replace(good, lines[0], "", 1), ErrNotTheLog},
 		"another root":          {strings.Replace(good, "\n7\n", "\n8\n", 1), ErrCheckpointSignature},
+		"a line break within":   {good[:len(good)-3] + "\r" + good[len(good)-3:], ErrCheckpoint},
 		"cut":                   {good[:len(good)-1], ErrCheckpoint},
 		"more text":             {good + "more\n", ErrCheckpoint},
 		"another log's name":    {sign("other.example\n7\n"+hash+"\n", own), ErrNotTheLog},

@@ -41,8 +41,8 @@ func (r Record) Check() error {
 		return fmt.Errorf("%w: it has no id", ErrRecord)
 	case r.Kind != KindEnvelope && r.Kind != KindEvent:
 		return fmt.Errorf("%w: unknown kind %q", ErrRecord, r.Kind)
-	case len(r.Node) > MaxNode:
-		return fmt.Errorf("%w: the node's id has %d bytes; at most %d are allowed", ErrRecord, len(r.Node), MaxNode)
+	case r.Node == "" || len(r.Node) > MaxNode:
+		return fmt.Errorf("%w: the node's id has %d bytes; 1 to %d are allowed", ErrRecord, len(r.Node), MaxNode)
 	case len(r.Value) == 0 || len(r.Value) > MaxValue:
 		return fmt.Errorf("%w: its value has %d bytes; 1 to %d are allowed", ErrRecord, len(r.Value), MaxValue)
 	}

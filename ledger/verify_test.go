@@ -137,6 +137,21 @@ func TestVerifyFindsOut(t *testing.T) {
 			}
 			s.put(t, TestResultFile, b)
 		}, assay.Fail, "of different runs"},
+		{"both statements of another run of the same nonce", func(t *testing.T, s *provedRun) {
+			s.borrow(t, "01K74T0AB00000000000000001", "node-1", runNonce, TestResultFile, BenchmarkFile)
+		}, assay.Fail, `it is about run "01K74T0AB00000000000000001"`},
+		{"both statements of another nonce", func(t *testing.T, s *provedRun) {
+			s.borrow(t, "01K74T0AB00000000000000000", "node-1", strings.Repeat("cd", 16), TestResultFile, BenchmarkFile)
+		}, assay.Fail, `has the nonce "cdcd`},
+		{"both statements of another node", func(t *testing.T, s *provedRun) {
+			s.borrow(t, "01K74T0AB00000000000000000", "node-2", runNonce, TestResultFile, BenchmarkFile)
+		}, assay.Fail, `is of node "node-2", and the run of node "node-1"`},
+		{"one statement of another node", func(t *testing.T, s *provedRun) {
+			s.borrow(t, "01K74T0AB00000000000000000", "node-2", runNonce, BenchmarkFile)
+		}, assay.Fail, "of different nodes"},
+		{"one statement about other files", func(t *testing.T, s *provedRun) {
+			s.borrow(t, "01K74T0AB00000000000000001", "node-1", runNonce, BenchmarkFile)
+		}, assay.Fail, "about different files"},
 		{"another node's key", func(t *testing.T, s *provedRun) {
 			resign(t, s, other, runKey(t, other, other, "node-1"))
 			s.opts.Keys = NewKeyring(runKey(t, other, other, "node-2"))
@@ -227,6 +242,20 @@ func (s provedRun) receipts(t testing.TB, size int, checkpoint []byte) {
 	}
 }
 
+// borrow puts statements of another run, by the same key, beside this one.
+func (s *provedRun) borrow(t *testing.T, id, node, nonce string, files ...string) {
+	t.Helper()
+	dir, signer := runDirectory(t, id, node, nonce), runSigner(1)
+	key := runKey(t, signer, signer, node, RoleAuthority)
+	if _, err := SignRun(dir, signer, key, SignOptions{Now: runNow, IDs: [2]ulid.ULID{runID(1), runID(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		s.put(t, f, provedRun{dir: dir}.get(t, f))
+	}
+	s.opts.Keys = NewKeyring(key)
+}
+
 // A name in a subject is opened only if it is one of a run's.
 func TestVerifyTakesNoOtherNames(t *testing.T) {
 	for _, name := range []string{"../run.json", "/etc/passwd", "key.dsse.json", "a/../run.json", "run.json\x00"} {
@@ -234,6 +263,21 @@ func TestVerifyTakesNoOtherNames(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q was taken", name)
 		}
+	}
+}
+
+func TestVerifyTakesOneDigest(t *testing.T) {
+	sum := strings.Repeat("0", 64)
+	good := []ResourceDescriptor{{Name: journal.RunFile, Digest: map[string]string{"sha256": sum}}, {Name: configSubject, Digest: map[string]string{"sha256": sum}}}
+	if err := checkSubjects(good); err != nil {
+		t.Error(err)
+	}
+	if checkSubjects(good[:1]) == nil || checkSubjects(append(good, good[0])) == nil {
+		t.Error("one too few or one too many was taken")
+	}
+	good[0].Digest["md5"] = "0"
+	if checkSubjects(good) == nil {
+		t.Error("two digests were taken")
 	}
 }
 

@@ -9,6 +9,7 @@
 //	assay compare FILE        which engine is faster, and is it more than noise
 //	assay claims run FILE     hold this machine against promises
 //	assay report DIR          show a run again
+//	assay ledger COMMAND      sign, verify, publish, notarise, prove
 //	assay version
 //
 // With no flags, hammer looks for an engine on the ports where they usually

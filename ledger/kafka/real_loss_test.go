@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,20 +41,23 @@ func TestRealBrokerKilledWhileDelivering(t *testing.T) {
 	batches := make(chan []ledger.Record)
 	go func() {
 		defer close(batches)
+		var away sync.WaitGroup
 		for i := range 60 {
 			if i == 10 || i == 35 {
 				// In the middle of what is being sent, and away for longer than the
-				// time limit of a delivery.
-				kill := time.AfterFunc(2*time.Millisecond, func() { cluster.Kill(1) })
-				batches <- records(fmt.Sprintf("node-%d", i%3), i*500, 500, 2500)
-				kill.Stop()
-				cluster.Kill(1)
-				time.Sleep(4 * time.Second)
-				cluster.Restart(1)
-				continue
+				// time limit of a delivery. Nobody waits for it here: the sender may
+				// still be busy with the batch before.
+				away.Wait()
+				away.Go(func() {
+					time.Sleep(2 * time.Millisecond)
+					cluster.Kill(1)
+					time.Sleep(4 * time.Second)
+					cluster.Restart(1)
+				})
 			}
 			batches <- records(fmt.Sprintf("node-%d", i%3), i*500, 500, 2500)
 		}
+		away.Wait()
 	}()
 	accepted, failures := patient(t.Context(), s, batches)
 	if len(accepted) != 60*500 || failures == 0 {

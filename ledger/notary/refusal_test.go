@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -217,6 +218,46 @@ func TestKeyThenRun(t *testing.T) {
 	wantLogged(t, dir, m, func(in Incoming) bool { return in.Offset%4 != 0 || in.Offset == 16 })
 }
 
+// The same where another core has the run in hand before the key's turn comes.
+func TestKeyThenRunOnAllCores(t *testing.T) {
+	m := newMemory(1)
+	_, k := nodeKey("old")
+	m.put(0, keyRecord(k))
+	for i := range 20 {
+		for range 7 {
+			m.put(0, runRecord("old", 0))
+		}
+		node := fmt.Sprint("new-", i)
+		_, k := nodeKey(node)
+		m.put(0, keyRecord(k))
+		for range 8 {
+			m.put(0, runRecord(node, 0))
+		}
+	}
+	n := &Notary{o: Options{Keys: keyring()}, start: start{places: newPlaces()}}
+	for i, c := range n.check(t.Context(), m.topic[0]) {
+		if c.fate != toBeLogged {
+			t.Errorf("record %d: %+v", i, c.refusal)
+		}
+	}
+}
+
+func TestATornLineIsEnded(t *testing.T) {
+	dir, m := t.TempDir(), filled(1, 2)
+	if err := os.WriteFile(filepath.Join(dir, "refused.jsonl"), []byte(`{"topic":"gpu-mon`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.put(0, runRecord("stranger", 0))
+	mustNotarise(t, options(t, dir), m)
+	b, err := os.ReadFile(filepath.Join(dir, "refused.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(string(b), "\n"); len(lines) != 3 || !json.Valid([]byte(lines[1])) {
+		t.Errorf("%s", b)
+	}
+}
+
 func TestDuplicates(t *testing.T) {
 	dir, m := t.TempDir(), filled(2, 20)
 	double := map[ledger.Position]bool{}
@@ -253,7 +294,7 @@ func TestDuplicatesAndTheWindow(t *testing.T) {
 	for range 40 {
 		m.put(0, runRecord("node-0", 0))
 	}
-	m.put(0, m.topic[0][2].Record)
+	m.put(0, m.topic[0][4].Record)
 	mustNotarise(t, o, m)
 	want := func(in Incoming) bool { return envelopes(in) && in.Offset != near }
 	wantLogged(t, dir, m, want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-bench/assay/internal/command"
 	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/kafka"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
 
@@ -19,7 +20,7 @@ type fsckFlags struct {
 	policy, format string
 	trust          []string
 	quiet          bool
-	records        tlog.Records // nil: entries are not compared with Kafka
+	kafka          kafkaFlags
 }
 
 func newLedgerFsck() *cobra.Command {
@@ -33,7 +34,8 @@ and compared byte for byte, the root, and that no id and no Kafka position is
 there twice. Of a directory it looks at every file, also those that do not belong.
 
 With --trust it checks the signature of each statement too, with the keys that
-were known at that place in the log.
+were known at that place in the log. With --kafka it compares each entry with
+the record that it was made from: one that was rewritten in Kafka is named.
 
 Exit codes: 0 good; 1 used wrongly; 2 could not be checked; 3 something is wrong,
 and the files are named.`,
@@ -48,6 +50,7 @@ and the files are named.`,
 	fs.SortFlags = false
 	fs.StringVar(&f.policy, "policy", "", "`file` that says which log and witnesses are trusted (needed)")
 	fs.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted: check every signature; may be given several times")
+	f.kafka.register(fs)
 	fs.StringVar(&f.format, "format", "text", "text or json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
@@ -61,7 +64,19 @@ func (f *fsckFlags) run(ctx context.Context, where string, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	o := tlog.FsckOptions{Records: f.records}
+	var o tlog.FsckOptions
+	if f.kafka.given() {
+		c, err := f.kafka.config()
+		if err != nil {
+			return err
+		}
+		reader, err := kafka.NewReader(c)
+		if err != nil {
+			return kafkaOutcome(err)
+		}
+		defer reader.Close()
+		o.Records = kafka.NewLookup(reader).Values
+	}
 	if len(f.trust) > 0 {
 		if o.Keys, _, err = command.Trusted(f.trust); err != nil {
 			return err

@@ -27,7 +27,7 @@ type fault struct {
 // Must show 1: whatever is killed or cut, every record that was accepted is in
 // the log exactly once.
 func TestRealLedgerExactlyOnce(t *testing.T) {
-	count, rate := 100_000, 1500.0
+	count, rate := 100_000, 1000.0
 	if strict() {
 		count, rate = 1_000_000, 0
 	}
@@ -50,7 +50,7 @@ func TestRealLedgerExactlyOnce(t *testing.T) {
 		faults = append(faults, fault{(float64(i) + 0.2 + 0.6*rand.Float64()) / 21, "notary killed", func() {
 			end := lived.Add(time.Duration(100+rand.IntN(1900)) * time.Millisecond)
 			if i%2 == 0 {
-				for end = time.Now().Add(5 * time.Second); o.logged() == logged && time.Now().Before(end); {
+				for end = time.Now().Add(8 * time.Second); o.logged() == logged && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
 				end = time.Now().Add(time.Duration(rand.IntN(150)) * time.Millisecond)
@@ -101,6 +101,9 @@ func TestRealLedgerExactlyOnce(t *testing.T) {
 	}
 	n.finish(10 * time.Minute)
 	flushed := time.Since(began)
+	if writing < 3 {
+		t.Errorf("only %d of 20 kills came while the notary wrote: this test shows too little", writing)
+	}
 	once(t, k.Brokers, n, o, 10*time.Minute, func(size int64) {
 		took := time.Since(began)
 		say(t, "%d statements accepted and acknowledged after %.1f s, under a checkpoint after %.1f s: %.0f a second, with 20 kills of the notary (%d while it wrote), 5 of the nodes, 2 of the broker and 3 cuts of the network; %d times the notary began while Kafka was away",
