@@ -323,7 +323,7 @@ func TestHalfAWrite(t *testing.T) {
 func TestFramesWithinAValue(t *testing.T) {
 	o := testOptions(t.TempDir())
 	evil := record(0, 10)
-	evil.Value = appendFrame(nil, 0, &ledger.Record{ID: id(666), Kind: ledger.KindEvent, Value: []byte("forged")})
+	evil.Value = appendFrame(nil, 0, &ledger.Record{ID: id(666), Kind: ledger.KindEvent, Node: "n", Value: []byte("forged")})
 	sub := left(t, o, []ledger.Record{evil, record(1, 10)})
 	edit(t, filepath.Join(sub, segmentName(1)), func(b []byte) []byte { b[headerBytes]++; return b })
 	got, _, err := drain(t, o)

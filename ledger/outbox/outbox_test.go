@@ -156,7 +156,7 @@ func drain(t testing.TB, o Options) (got []ledger.Record, said []string, err err
 	var m memory
 	var w words
 	b := mustOpen(t, o)
-	add(t, b, ledger.Record{ID: id(1 << 40), Kind: ledger.KindEvent, Value: []byte("last")})
+	add(t, b, ledger.Record{ID: id(1 << 40), Kind: ledger.KindEvent, Node: "n", Value: []byte("last")})
 	stop := start(t, b, &m, w.say)
 	if err := flush(t, b); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestRecordsArriveAsTheyWere(t *testing.T) {
 			want[7].Value = make([]byte, ledger.MaxValue)
 			want[8].Node = strings.Repeat("n", ledger.MaxNode)
 			want[9].Value = want[9].Value[:1]
-			want[10].Node = ""
+			want[10].Node = "n"
 			var m memory
 			for i := 0; i < 200; i += 10 {
 				add(t, b, want[i:i+10]...)

@@ -290,7 +290,7 @@ func (o *office) logged() int64 {
 	return st.Size() / 16
 }
 
-// covers waits for a checkpoint of exactly this size.
+// covers waits until a checkpoint of exactly this size is served.
 func (o *office) covers(size int64, wait time.Duration) {
 	o.t.Helper()
 	until(o.t, fmt.Sprintf("a checkpoint of size %d", size), wait, func() (bool, string) {
@@ -299,7 +299,8 @@ func (o *office) covers(size int64, wait time.Duration) {
 		if n > size {
 			o.t.Fatalf("the checkpoint has %d entries; there are %d records", n, size)
 		}
-		return n == size, fmt.Sprintf("it has %d; notary: %s", n, o.notary.said())
+		_, err := get(o.url + "/checkpoint")
+		return n == size && err == nil, fmt.Sprintf("it has %d, %v; notary: %s", n, err, o.notary.said())
 	})
 }
 
