@@ -87,7 +87,7 @@ func TestKeyFile(t *testing.T) {
 		t.Error("the seed lies in the file")
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%d", "%s"} {
-		if text := fmt.Sprintf(verb, s); strings.Contains(text, fmt.Sprintf("%x", priv.Seed()[:4])) || strings.Contains(text, strings.Trim(fmt.Sprint(priv.Seed()[:4]), "[]")) {
+		if text := fmt.Sprintf(verb, s); strings.Contains(text, fmt.Sprintf("%x", priv.Seed()[:4])) || strings.Contains(text, strings.Trim(fmt.Sprintf("%v", priv.Seed()[:4]), "[]")) {
 			t.Errorf("printing a signer with %s shows its key", verb)
 		}
 	}

@@ -63,7 +63,7 @@ func TestKeygenStatement(t *testing.T) {
 	if k.Owner != "Example GmbH" || k.Node != telemetry.DescribeNode().ID || !k.Has(ledger.RoleRun) || !k.SelfSigned() || !s.Public().Equal(k.Public) {
 		t.Errorf("key %+v", k)
 	}
-	if d := k.NotAfter.Sub(time.Now()).Hours() / 24; d < 364.9 || d > 365.1 {
+	if d := time.Until(k.NotAfter).Hours() / 24; d < 364.9 || d > 365.1 {
 		t.Errorf("valid for %v days", d)
 	}
 	for _, want := range []string{k.ID, "Example GmbH", "may sign   run", "signed by  itself", name + ".key", "--trust node.pub"} {
@@ -120,7 +120,7 @@ func TestKeygenForLogAndWitness(t *testing.T) {
 			}
 		}
 		b, _ := os.ReadFile(name + ".vkey")
-		os.WriteFile(name+".vkey", bytes.Replace(b, []byte("example"), []byte("exemple"), 1), 0o644)
+		os.WriteFile(name+".vkey", bytes.Replace(b, []byte("example"), []byte("elsewhere"), 1), 0o644)
 		if _, err := (SignerFlags{Key: name + ".key", Signer: "/bin/false"}).OpenNote(t.Context(), secretsOf(nil)); err == nil {
 			t.Error("an altered verifier key was taken")
 		}
