@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // leftovers takes the locks of the sub-directories whose process is dead, oldest
@@ -72,7 +74,7 @@ func (s *spool) open3() (bool, error) {
 			return false, err
 		}
 		if f.name == lockFile {
-			if ok, err := tryLock(s.lock); !ok {
+			if ok, err := disk.TryLock(s.lock); !ok {
 				return false, err
 			}
 		}

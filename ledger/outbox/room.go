@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 const (
@@ -31,7 +33,7 @@ func lockDir(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	for end := time.Now().Add(lockWait); ; time.Sleep(time.Millisecond) {
-		ok, err := tryLock(f)
+		ok, err := disk.TryLock(f)
 		if ok {
 			return func() { _ = f.Close() }, nil
 		}
@@ -84,7 +86,7 @@ func takes(sub string) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	dead, err := tryLock(f)
+	dead, err := disk.TryLock(f)
 	if err != nil {
 		return 0, err
 	}
