@@ -98,6 +98,14 @@ func ParseEnvelope(b []byte) (Envelope, error) {
 // ReadEnvelope reads an envelope in our own spelling and refuses any other, so
 // that a byte flipped outside of what is signed is found too.
 func ReadEnvelope(b []byte) (Envelope, error) {
+	if e, ok := quickEnvelope(b); ok {
+		return e, nil
+	}
+	return canonicalEnvelope(b)
+}
+
+// canonicalEnvelope is how the one spelling is defined: it is what Encode writes.
+func canonicalEnvelope(b []byte) (Envelope, error) {
 	e, err := ParseEnvelope(b)
 	if err != nil {
 		return Envelope{}, err

@@ -92,7 +92,7 @@ func (n *Notary) read(in *Incoming, p *parsed) checked {
 		return refuse(ReasonTime, errors.New("the broker gave it no time; the topic needs message.timestamp.type=LogAppendTime"))
 	}
 	var err error
-	if p.envelope, err = readEnvelope(in.Record.Value); err != nil {
+	if p.envelope, err = ledger.ReadEnvelope(in.Record.Value); err != nil {
 		return refuse(ReasonEnvelope, err)
 	}
 	if p.statement, p.stamp, err = ledger.ParseStatement(p.envelope.Payload); err != nil {

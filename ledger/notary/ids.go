@@ -85,7 +85,7 @@ func (x *ids) add(batch []ulid.ULID) error {
 	for _, id := range batch {
 		b = append(b, id[:]...)
 	}
-	if err := writeAt(x.f, b, int64(x.n)*idSize); err != nil {
+	if _, err := x.f.WriteAt(b, int64(x.n)*idSize); err != nil {
 		return fmt.Errorf("%w: ids: %w", ErrWrite, err)
 	}
 	x.sum.Write(b)

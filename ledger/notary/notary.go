@@ -13,6 +13,8 @@ import (
 
 	"github.com/transparency-dev/tessera"
 	"github.com/transparency-dev/tessera/storage/posix"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // flushAge is how long Tessera holds a batch that is not full. The notary makes
@@ -64,8 +66,10 @@ func open(ctx context.Context, o Options) (_ *Notary, err error) {
 	}
 	n := &Notary{o: o, http: &http.Transport{ResponseHeaderTimeout: o.WitnessTimeout}}
 	n.m.begin(o.Now())
-	if n.lock, err = lock(o.Dir, o.Now()); err != nil {
-		return nil, err
+	if n.lock, err = disk.Lock(filepath.Join(o.Dir, "lock")); errors.Is(err, disk.ErrLocked) {
+		return nil, fmt.Errorf("%w: %w; stop that one first", ErrLocked, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrWrite, err)
 	}
 	defer func() {
 		if err != nil {

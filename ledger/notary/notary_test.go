@@ -106,7 +106,7 @@ func TestOneNotaryADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), options(t, dir))
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %q", fmt.Sprint(os.Getpid()))) {
 		t.Errorf("got %v; want who holds it", err)
 	}
 	if err := n.Close(t.Context()); err != nil {

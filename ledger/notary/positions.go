@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 const positionsFormat = "assay/positions/v1"
@@ -69,33 +71,8 @@ func readPositions(dir string) (positions, error) {
 }
 
 func (p positions) write(dir string) error {
-	if err := replace(dir, "positions.json", p.encode()); err != nil {
+	if err := disk.Replace(filepath.Join(dir, "positions.json"), 0o644, disk.Bytes(p.encode())); err != nil {
 		return fmt.Errorf("%w: %w", ErrWrite, err)
 	}
 	return nil
-}
-
-// replace puts a whole file in place of another, or leaves the other.
-func replace(dir, name string, b []byte) error {
-	tmp := filepath.Join(dir, name+".tmp")
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -1,14 +1,12 @@
-package notary
+package ledger
 
 import (
 	"bytes"
 	"encoding/base64"
-
-	"github.com/assay-bench/assay/ledger"
 )
 
 var (
-	envelopeHead  = []byte(`{"payloadType":"` + ledger.PayloadType + `","payload":"`)
+	envelopeHead  = []byte(`{"payloadType":"` + PayloadType + `","payload":"`)
 	envelopeMid   = []byte(`","signatures":[{"keyid":"`)
 	envelopeSig   = []byte(`","sig":"`)
 	envelopeTail  = []byte("\"}]}\n")
@@ -16,42 +14,34 @@ var (
 	strictPadding = base64.StdEncoding.Strict()
 )
 
-// readEnvelope is ledger.ReadEnvelope, and quicker for what nearly every record
-// is: our one spelling has one place for each byte, so that no JSON need be read.
-// What does not fit is left to ledger.ReadEnvelope, and to its words.
-func readEnvelope(b []byte) (ledger.Envelope, error) {
-	if e, ok := quickEnvelope(b); ok {
-		return e, nil
-	}
-	return ledger.ReadEnvelope(b)
-}
-
-func quickEnvelope(b []byte) (ledger.Envelope, bool) {
-	if len(b) > ledger.MaxValue {
-		return ledger.Envelope{}, false
+// quickEnvelope reads our one spelling, in which each byte has its place, without
+// a JSON decoder: nearly everything that a notary reads is in order.
+func quickEnvelope(b []byte) (Envelope, bool) {
+	if len(b) > MaxValue {
+		return Envelope{}, false
 	}
 	rest, ok := bytes.CutPrefix(b, envelopeHead)
 	payload, rest, ok2 := bytes.Cut(rest, envelopeMid)
 	if !ok || !ok2 || len(rest) < keyIDLength {
-		return ledger.Envelope{}, false
+		return Envelope{}, false
 	}
 	keyID := string(rest[:keyIDLength])
 	for _, c := range keyID {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ledger.Envelope{}, false
+			return Envelope{}, false
 		}
 	}
 	sig, ok := bytes.CutPrefix(rest[keyIDLength:], envelopeSig)
 	sig, ok2 = bytes.CutSuffix(sig, envelopeTail)
 	if !ok || !ok2 {
-		return ledger.Envelope{}, false
+		return Envelope{}, false
 	}
 	p, ok := decode64(payload)
 	s, ok2 := decode64(sig)
 	if !ok || !ok2 {
-		return ledger.Envelope{}, false
+		return Envelope{}, false
 	}
-	return ledger.Envelope{Payload: p, PayloadType: ledger.PayloadType, Signatures: []ledger.Signature{{KeyID: keyID, Sig: s}}}, true
+	return Envelope{Payload: p, PayloadType: PayloadType, Signatures: []Signature{{KeyID: keyID, Sig: s}}}, true
 }
 
 // decode64 takes standard base64 as its encoder writes it: the decoder alone
