@@ -75,7 +75,7 @@ func (f *publishFlags) open(node string) (*publisher, error) {
 		return nil, err
 	}
 	p := &publisher{node: node, sink: sink, wait: f.wait}
-	if p.box, p.dir, err = OpenOutbox(f.dir); err != nil {
+	if p.box, err = OpenOutbox(f.dir); err != nil {
 		return nil, errors.Join(err, sink.Close())
 	}
 	if p.room, err = p.box.Reserve(runRoom); err != nil {
@@ -87,22 +87,20 @@ func (f *publishFlags) open(node string) (*publisher, error) {
 // defaultOutbox is where the outbox is unless told otherwise, as help shows it.
 const defaultOutbox = "~/.local/state/assay/outbox"
 
-// OpenOutbox opens the outbox of this user, or the one that is named, and says
-// where it is.
-func OpenOutbox(dir string) (*outbox.Outbox, string, error) {
+// OpenOutbox opens the outbox of this user, or the one that is named.
+func OpenOutbox(dir string) (*outbox.Outbox, error) {
 	if dir == "" {
 		state := os.Getenv("XDG_STATE_HOME")
 		if state == "" {
 			home, err := os.UserHomeDir()
 			if err != nil {
-				return nil, "", fmt.Errorf("where is the outbox? give --outbox DIR: %w", err)
+				return nil, fmt.Errorf("where is the outbox? give --outbox DIR: %w", err)
 			}
 			state = filepath.Join(home, ".local", "state")
 		}
 		dir = filepath.Join(state, "assay", "outbox")
 	}
-	box, err := outbox.Open(outbox.Options{Dir: dir})
-	return box, dir, err
+	return outbox.Open(outbox.Options{Dir: dir})
 }
 
 // event keeps something that happened, for people and dashboards.
@@ -162,9 +160,11 @@ func (p *publisher) close(ctx context.Context, say func(string, ...any)) error {
 	}
 	p.room.Release()
 	err := Deliver(ctx, p.box, p.sink, p.wait, func(s string) { say("outbox: %s", s) })
-	if left, bytes := p.box.Pending(); left > 0 {
-		say("outbox: %d records (%d bytes) wait in %s; the next command with --kafka delivers them, or assay ledger flush", left, bytes, p.dir)
-	} else if err == nil {
+	switch {
+	case errors.Is(err, ErrWaiting):
+		say("outbox: %v", err)
+		err = nil // it is safe
+	case err == nil:
 		say("outbox: everything is delivered")
 	}
 	err = errors.Join(err, p.box.Close(), p.sink.Close())
@@ -177,8 +177,11 @@ func (p *publisher) close(ctx context.Context, say func(string, ...any)) error {
 	return nil
 }
 
-// Deliver empties an outbox into a sink for as long as it may. What is left is no
-// error: Pending says how much it is.
+// ErrWaiting means that records are safe in the outbox, and not delivered yet.
+var ErrWaiting = errors.New("not everything is delivered")
+
+// Deliver empties an outbox into a sink for as long as it may; also what dead
+// processes left in it. ErrWaiting says what is left.
 func Deliver(ctx context.Context, box *outbox.Outbox, sink outbox.Sink, wait time.Duration, say func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -186,7 +189,8 @@ func Deliver(ctx context.Context, box *outbox.Outbox, sink outbox.Sink, wait tim
 	go func() { ran <- box.Run(ctx, sink, say) }()
 	err := box.Flush(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		err = nil // what is left says so
+		n, bytes := box.Pending() // now: those of dead processes count while it runs
+		err = fmt.Errorf("%w: %d records (%d bytes) wait in the outbox, and are safe there; assay ledger flush delivers them, or the next command with --kafka", ErrWaiting, n, bytes)
 	}
 	cancel()
 	return errors.Join(err, <-ran)
