@@ -60,7 +60,6 @@ type publisher struct {
 	sink SinkCloser
 	room *outbox.Room
 	wait time.Duration
-	dir  string
 	err  error // the first record that could not be kept
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ const origin = "example.org/notary-test"
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
 	klog.SetOutput(discard{})
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // Tessera speaks by both
 	if dir := os.Getenv("NOTARY_TEST_CHILD"); dir != "" {
 		child(dir)
 		return

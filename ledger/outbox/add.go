@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -253,7 +254,7 @@ func (o *Outbox) start(b *batch) error {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(o.own.path)
+		err = disk.SyncDir(o.own.path)
 	}
 	if err != nil {
 		_ = f.Close() // the first error is the one to tell

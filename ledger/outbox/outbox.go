@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // Defaults and limits of Options.
@@ -172,16 +174,7 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(parent)
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
+	return disk.SyncDir(parent)
 }
 
 // newSpool makes a sub-directory whose name comes after all that are there.
@@ -213,7 +206,12 @@ func newSpool(dir string) (*spool, error) {
 	}
 	_, err = s.open3()
 	if err == nil {
-		err = syncDir(dir)
+		// Its bytes are taken now: on a full disk the position must still be written,
+		// else nothing that was delivered could be removed.
+		_, err = s.acked.WriteAt(position{}.encode(), 0)
+	}
+	if err == nil {
+		err = disk.SyncDir(dir)
 	}
 	if err != nil {
 		s.release()

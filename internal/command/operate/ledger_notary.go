@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (f *notaryFlags) run(ctx context.Context, s command.Secrets, stderr io.Writ
 		return err
 	}
 	say := sayer(stderr, s.Now)
-	routeKlog(say)
+	routeLogs(say)
 	reader, err := kafka.NewReader(conf)
 	if err != nil {
 		return err
@@ -178,14 +179,32 @@ func sayer(w io.Writer, now func() time.Time) func(string) {
 	}
 }
 
-// routeKlog makes what Tessera has to say lines of ours: its warnings and errors,
-// not its every step. klog is one for the whole process, which this command is.
-func routeKlog(say func(string)) {
+// routeLogs makes what Tessera has to say lines of ours: its warnings and errors,
+// not its every step. It speaks by klog and by slog, and both are one for the
+// whole process, which this command is.
+func routeLogs(say func(string)) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(lines{func(words string) { say("the log: " + words) }}, &slog.HandlerOptions{
+		Level: slog.LevelWarn,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
+				return slog.Attr{} // our lines have a time of their own
+			}
+			return a
+		},
+	})))
 	klog.SetLoggerWithOptions(logr.Discard(), klog.WriteKlogBuffer(func(line []byte) {
 		if words, ok := klogWords(line); ok {
 			say("the log: " + words)
 		}
 	}))
+}
+
+// lines is a writer of whole lines.
+type lines struct{ say func(string) }
+
+func (l lines) Write(b []byte) (int, error) {
+	l.say(string(bytes.TrimSpace(b)))
+	return len(b), nil
 }
 
 // klogWords takes the head off a line, which says severity, time and source.

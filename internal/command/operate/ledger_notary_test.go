@@ -98,7 +98,7 @@ func TestNotaryCommandServesAndStops(t *testing.T) {
 	f := notaryFlags{listen: listenFlags{address: "127.0.0.1:0"}}
 	var said lockedBuffer
 	say := sayer(&said, time.Now)
-	routeKlog(say)
+	routeLogs(say)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)
@@ -204,7 +204,7 @@ func TestRealNotaryReadsKafka(t *testing.T) {
 	}
 	var said lockedBuffer
 	say := sayer(&said, time.Now)
-	routeKlog(say)
+	routeLogs(say)
 	reader, err := kafka.NewReader(conf)
 	if err != nil {
 		t.Fatal(err)
