@@ -102,7 +102,7 @@ func TestRealLedgerByHand(t *testing.T) {
 	// The broker is away: the run is kept, and waits.
 	k.Kill(1)
 	has(hammer("two", "--deliver-timeout", "3s"), "wait in")
-	has(ledger(2, "flush", "--kafka", brokers, "--outbox", in("outbox"), "--deliver-timeout", "3s"), "still wait")
+	has(ledger(2, "flush", "--kafka", brokers, "--outbox", in("outbox"), "--deliver-timeout", "3s"), "wait in the outbox")
 	ledger(2, "tail", "--kafka", brokers, "--from-beginning")
 	k.Restart(1)
 	has(ledger(0, "flush", "--kafka", brokers, "--outbox", in("outbox")), "everything is delivered")
@@ -122,7 +122,7 @@ func TestRealLedgerByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	ledger(0, "restore", "--from", in("mirror"), "--to", o.notaryDir(), "--policy", o.policy, "--witnessed", in("seen"))
-	ledger(0, "fsck", o.notaryDir(), "--policy", o.policy, "--trust", in("authority.pub"))
+	ledger(0, "fsck", o.notaryDir(), "--policy", o.policy, "--trust", in("authority.pub"), "--kafka", brokers)
 	o.startNotary()
 	hammer("three")
 	prove("three")
