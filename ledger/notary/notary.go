@@ -222,7 +222,9 @@ var errMorePartitions = errors.New("the topic has more partitions than before")
 
 func (n *Notary) run(ctx context.Context, feed Feed) error {
 	ranges, err := feed.Partitions(ctx)
-	if err != nil {
+	if ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("ask for partitions: %w", err)
 	}
 	from, err := n.begin(ranges)

@@ -60,7 +60,7 @@ type Options struct {
 	// CheckpointInterval is the time between checkpoints of a growing log; 5 s when
 	// zero, and at least 100 ms.
 	CheckpointInterval time.Duration
-	// SaveInterval is the time between two writings of positions.json; 5 s when
+	// SaveInterval is the time between two writings of positions.json; 1 s when
 	// zero. What was logged since is read back after a crash.
 	SaveInterval time.Duration
 	// LookInterval is the time between two looks at how far the topic is; 5 s when
@@ -119,7 +119,7 @@ func (o *Options) fill() error {
 	def(&o.BatchSize, 1024)
 	def(&o.BatchAge, 100*time.Millisecond)
 	def(&o.CheckpointInterval, 5*time.Second)
-	def(&o.SaveInterval, 5*time.Second)
+	def(&o.SaveInterval, time.Second)
 	def(&o.LookInterval, 5*time.Second)
 	def(&o.Window, 1<<20)
 	if o.Now == nil {

@@ -31,7 +31,10 @@ type positions struct {
 	SHA256   string           `json:"sha256"`    // of this document with this member empty
 }
 
-var errHint = errors.New("it does not fit")
+var (
+	errHint   = errors.New("it does not fit")
+	errNoHint = errors.New("there is none")
+)
 
 func (p positions) encode() []byte {
 	p.Format, p.SHA256 = positionsFormat, ""
@@ -58,12 +61,12 @@ func parsePositions(b []byte) (positions, error) {
 	return p, nil
 }
 
-// readPositions gives errHint for a file that says nothing, and another error for
+// readPositions gives errHint or errNoHint for what says nothing, another error for
 // a disk that cannot be read.
 func readPositions(dir string) (positions, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "positions.json"))
 	if errors.Is(err, os.ErrNotExist) {
-		return positions{}, fmt.Errorf("%w: there is none", errHint)
+		return positions{}, errNoHint
 	} else if err != nil {
 		return positions{}, fmt.Errorf("read how far the log is: %w", err)
 	}

@@ -47,7 +47,7 @@ func (n *Notary) recover(ctx context.Context) error {
 	}
 	hint, err := n.hint(ctx, size)
 	if err != nil {
-		if !errors.Is(err, errHint) {
+		if !errors.Is(err, errHint) && !errors.Is(err, errNoHint) {
 			return err
 		}
 		if size > 0 {

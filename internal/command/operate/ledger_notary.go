@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -137,7 +138,7 @@ func (f *notaryFlags) run(ctx context.Context, s command.Secrets, stderr io.Writ
 		return err
 	}
 	defer reader.Close()
-	return f.serve(ctx, kafkaFeed{reader, say}, notary.Options{
+	return f.serve(ctx, &kafkaFeed{reader: reader, say: say}, notary.Options{
 		Dir: f.dir, Topic: conf.Topic, Partitions: f.partitions, Keys: keys, Signer: signer, Policy: policy,
 		BatchSize: f.batchSize, BatchAge: f.batchAge, CheckpointInterval: f.checkpoints, Now: s.Now, Say: say,
 	}, say)
@@ -223,10 +224,25 @@ func klogWords(line []byte) (string, bool) {
 type kafkaFeed struct {
 	reader *kafka.Reader
 	say    func(string)
+	asked  atomic.Bool
 }
 
-func (k kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, error) {
+// Partitions waits for Kafka the first time, as a service does that may be started
+// before it; later answers must be true at once.
+func (k *kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, error) {
 	ranges, err := k.reader.Partitions(ctx)
+	if !k.asked.Swap(true) && errors.Is(err, kafka.ErrUnreachable) {
+		k.say(fmt.Sprintf("Kafka is away, and is tried again: %v", err))
+		for wait := time.Second; errors.Is(err, kafka.ErrUnreachable); wait = min(2*wait, maxWait) {
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(wait):
+			}
+			ranges, err = k.reader.Partitions(ctx)
+		}
+		k.say("Kafka answers")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -237,13 +253,16 @@ func (k kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, erro
 	return out, nil
 }
 
-func (k kafkaFeed) Read(ctx context.Context, from map[int32]int64, deliver func([]notary.Incoming) error) error {
+// maxWait is between two attempts to reach Kafka.
+const maxWait = 30 * time.Second
+
+func (k *kafkaFeed) Read(ctx context.Context, from map[int32]int64, deliver func([]notary.Incoming) error) error {
 	next := make(map[int32]int64, len(from))
 	for p, o := range from {
 		next[p] = o
 	}
 	away := false
-	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+	for wait := time.Second; ; wait = min(2*wait, maxWait) {
 		for records, err := range k.reader.Read(ctx, next) {
 			if err != nil {
 				if !errors.Is(err, kafka.ErrUnreachable) {

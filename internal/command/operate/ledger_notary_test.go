@@ -216,7 +216,7 @@ func TestRealNotaryReadsKafka(t *testing.T) {
 	}
 	run, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- n.Run(run, kafkaFeed{reader, say}) }()
+	go func() { ended <- n.Run(run, &kafkaFeed{reader: reader, say: say}) }()
 	logged := func(want string) {
 		t.Helper()
 		for range 3000 {
