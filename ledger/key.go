@@ -307,3 +307,19 @@ func decodeMembers(raw []byte, into any, names ...string) error {
 
 // clockTime is how messages write a time.
 func clockTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// IsAboutKey reports whether an envelope holds a statement about a key, or a
+// revocation. It says nothing about the signature.
+func IsAboutKey(envelope []byte) bool {
+	e, err := ReadEnvelope(envelope)
+	if err != nil {
+		return false
+	}
+	s, _, err := ParseStatement(e.Payload)
+	return err == nil && s.AboutKey()
+}
+
+// AboutKey reports whether it is a statement about a key, or a revocation.
+func (s Statement) AboutKey() bool {
+	return s.PredicateType == KeyPredicate || s.PredicateType == KeyRevocation
+}

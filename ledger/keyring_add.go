@@ -26,7 +26,7 @@ func (r *Keyring) AddLogged(envelope []byte, logged time.Time) error {
 	if err != nil {
 		return err
 	}
-	if s.PredicateType != KeyPredicate && s.PredicateType != KeyRevocation {
+	if !s.AboutKey() {
 		return fmt.Errorf("%w: its predicate is %s", ErrKeyStatement, s.PredicateType)
 	}
 	if _, err := r.Check(e, s, st, logged); err != nil {

@@ -48,7 +48,7 @@ trusted); 3 it does not hold.`,
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	fl.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted, or with a policy; may be given several times")
-	fl.StringArrayVar(&f.keys, "keys", nil, "`file` with more statements about keys and revocations, one a line; they count if a trusted authority signed them")
+	fl.StringArrayVar(&f.keys, "keys", nil, "`file` with more statements about keys and revocations, as assay ledger keys writes it; they count if a trusted authority signed them")
 	fl.BoolVar(&f.needReceipt, "need-receipt", false, "no pass without a good receipt of a log for both statements")
 	fl.StringVar(&f.nonce, "nonce", "", "the `HEX` that was given for the run: it must carry it")
 	fl.StringVar(&f.format, "format", "text", "text or json")
@@ -133,19 +133,24 @@ func Trusted(paths []string) (*ledger.Keyring, *ledger.Policy, error) {
 	return ledger.NewKeyring(keys...), policy, nil
 }
 
-// statementLines reads a file with one envelope a line.
+// statementLines reads a file with one envelope a line, as assay ledger keys
+// writes it. Lines that begin with # are for people.
 func statementLines(path string) ([][]byte, error) {
 	b, err := readSmall(path, maxKeysFile)
 	if err != nil {
 		return nil, err
 	}
 	var out [][]byte
+	said := false
 	for line := range bytes.Lines(b) {
-		if len(bytes.TrimSpace(line)) > 0 {
+		switch {
+		case bytes.HasPrefix(line, []byte("#")):
+			said = true
+		case len(bytes.TrimSpace(line)) > 0:
 			out = append(out, line)
 		}
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && !said {
 		return nil, errors.New(path + " holds no statement")
 	}
 	return out, nil

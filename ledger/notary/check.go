@@ -107,12 +107,8 @@ func (n *Notary) read(in *Incoming, p *parsed) checked {
 	if err := shape(p.statement); err != nil {
 		return refuse(ReasonSchema, err)
 	}
-	c.aboutKey = aboutKey(p.statement)
+	c.aboutKey = p.statement.AboutKey()
 	return c
-}
-
-func aboutKey(s ledger.Statement) bool {
-	return s.PredicateType == ledger.KeyPredicate || s.PredicateType == ledger.KeyRevocation
 }
 
 // judgeOne asks whether the signature counts, and makes the entry.

@@ -185,7 +185,7 @@ func (n *Notary) readBundle(ctx context.Context, known, first uint64, entries []
 			defer mu.Unlock()
 			bad = fmt.Errorf("%w: entry %d: %w", ErrOtherLog, first+uint64(i), err)
 		} else if first+uint64(i) >= known {
-			keyish[i] = isKeyEntry(es[i])
+			keyish[i] = ledger.IsAboutKey(es[i].Envelope)
 		}
 	})
 	if err := errors.Join(bad, ctx.Err()); err != nil {
@@ -215,15 +215,6 @@ func (n *Notary) readBundle(ctx context.Context, known, first uint64, entries []
 	return n.ids.add(batch)
 }
 
-func isKeyEntry(e ledger.Entry) bool {
-	env, err := ledger.ReadEnvelope(e.Envelope)
-	if err != nil {
-		return false
-	}
-	s, _, err := ledger.ParseStatement(env.Payload)
-	return err == nil && aboutKey(s)
-}
-
 // keysOf gives the statements about keys in the log back to the keyring.
 func (n *Notary) keysOf(ctx context.Context, indices []uint64, size uint64) error {
 	for _, index := range indices {
@@ -235,7 +226,7 @@ func (n *Notary) keysOf(ctx context.Context, indices []uint64, size uint64) erro
 			return err
 		}
 		e, err := ledger.ParseEntry(leaf)
-		if err != nil || !isKeyEntry(e) {
+		if err != nil || !ledger.IsAboutKey(e.Envelope) {
 			return fmt.Errorf("%w: entry %d is not about a key", errHint, index)
 		}
 		n.addLogged(index, e)

@@ -75,7 +75,7 @@ func (c *checker) signatures(k chunk, list []leafEntry) {
 	}
 	for from := 0; from < len(list); {
 		to := from
-		for to < len(list) && !aboutKeys(open[to].statement) {
+		for to < len(list) && !open[to].statement.AboutKey() {
 			to++
 		}
 		parallel(to-from, func(i int) { check(from + i) })
@@ -93,10 +93,6 @@ func (c *checker) signatures(k chunk, list []leafEntry) {
 		}
 	}
 	c.r.Signatures += uint64(len(list))
-}
-
-func aboutKeys(s ledger.Statement) bool {
-	return s.PredicateType == ledger.KeyPredicate || s.PredicateType == ledger.KeyRevocation
 }
 
 func (c *checker) compareRecords(ctx context.Context, k chunk, list []leafEntry) error {

@@ -26,7 +26,7 @@ func Assay() *cobra.Command {
 	})
 	command.Under(root, "ledger").AddCommand(newLedgerCertify(), newLedgerRevoke(),
 		newLedgerPublish(), newLedgerFlush(), newLedgerTopics(), newLedgerTail(), newLedgerEvents(),
-		newLedgerNotary(), newLedgerWitness(), newLedgerHealth(), newLedgerProve(), newLedgerFsck(), newLedgerMonitor(), newLedgerRestore())
+		newLedgerNotary(), newLedgerWitness(), newLedgerHealth(), newLedgerProve(), newLedgerKeys(), newLedgerFsck(), newLedgerMonitor(), newLedgerRestore())
 	root.AddCommand(newCompare(), newClaims(), newProbe(), newReady(), newSupervise())
 	return root
 }
