@@ -189,7 +189,11 @@ func Deliver(ctx context.Context, box *outbox.Outbox, sink outbox.Sink, wait tim
 	err := box.Flush(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		n, bytes := box.Pending() // now: those of dead processes count while it runs
-		err = fmt.Errorf("%w: %d records (%d bytes) wait in the outbox, and are safe there; assay ledger flush delivers them, or the next command with --kafka", ErrWaiting, n, bytes)
+		what := fmt.Sprintf("%d records (%d bytes) wait", n, bytes)
+		if n == 0 {
+			what = "there was no time to look whether records of earlier processes wait"
+		}
+		err = fmt.Errorf("%w: %s in the outbox, and are safe there; assay ledger flush delivers them, or the next command with --kafka", ErrWaiting, what)
 	}
 	cancel()
 	return errors.Join(err, <-ran)
