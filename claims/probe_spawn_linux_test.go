@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // A program that exits and does nothing else is one that runs.
@@ -24,9 +26,7 @@ func TestExitProgramRuns(t *testing.T) {
 		t.Error(err)
 	}
 	file := filepath.Join(t.TempDir(), "exit")
-	if err := os.WriteFile(file, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	parttest.Program(t, file, b)
 	if out, err := exec.Command(file).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v, %q", err, out)
 	}
@@ -103,9 +103,7 @@ func TestContainerRuntimesSayWhyNot(t *testing.T) {
 		for _, name := range []string{"runc", "crun", "podman", "docker"} {
 			t.Run(name, func(t *testing.T) {
 				bin, dir := t.TempDir(), t.TempDir()
-				if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				parttest.Program(t, filepath.Join(bin, name), []byte("#!/bin/sh\n"+c.script+"\n"))
 				t.Setenv("PATH", bin+":/bin:/usr/bin")
 				_, err := takeSamples(t, hostProbeNamed(t, "spawn/container_"+name), Env{Dir: dir, Deadline: 300 * time.Millisecond}, 1)
 				if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), c.reason) {

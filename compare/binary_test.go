@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/internal/proc"
 )
 
@@ -187,9 +188,7 @@ func TestCheckBinary(t *testing.T) {
 	l := newLab(t)
 	script := func(body string) string {
 		file := filepath.Join(l.dir, fmt.Sprintf("b%d", time.Now().UnixNano()))
-		if err := os.WriteFile(file, []byte(body), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		parttest.Program(t, file, []byte(body))
 		return file
 	}
 	example, err := os.ReadFile("../examples/benchmark-binary/bench.py")
@@ -234,9 +233,7 @@ func TestNastyBinaries(t *testing.T) {
 	key, value, _ := strings.Cut(l.mark, "=")
 	bin := func(name, body string) EngineConfig {
 		file := filepath.Join(l.dir, name)
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+body), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		parttest.Program(t, file, []byte("#!/bin/sh\n"+body))
 		return EngineConfig{Name: name, BinaryPath: file, Env: map[string]string{key: value}}
 	}
 	c := quick(1,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 const smiFixtures = "testdata/nvidia-smi"
@@ -286,9 +287,7 @@ func TestSMIAsksForWhatTheDriverHas(t *testing.T) {
 	}
 	help := "--help-query-gpu) printf '%s\\n' '\"index\"' '\"uuid\" or \"gpu_uuid\"' '\"utilization.gpu\"' '\"clocks_throttle_reasons.active\"'; exit 0 ;;\n*) exit 2 ;;"
 	b = bytes.Replace(b, []byte("*) exit 2 ;;"), []byte(help), 1)
-	if err := os.WriteFile(path, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	parttest.Program(t, path, b)
 	s, err := NewSMI(t.Context(), SMIOptions{Path: path})
 	if err != nil {
 		t.Fatal(err)
@@ -357,9 +356,7 @@ func TestSMIDescribe(t *testing.T) {
 func scriptXML(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nvidia-smi")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	parttest.Program(t, file, []byte("#!/bin/sh\n"+text+"\n"))
 	return file
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -124,8 +125,6 @@ case "$1" in
 esac
 wait=$(awk -v ms="$4" 'BEGIN { print ms / 1000 }')
 %[4]s`, here, fixture, dir, query)
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	parttest.Program(t, script, []byte(text))
 	return script
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -33,4 +34,16 @@ func Stub(tb testing.TB, source, fault string) string {
 		tb.Fatalf("gcc: %v\n%s", err, out)
 	}
 	return lib
+}
+
+// Program writes a file that is to be run. No process is started meanwhile: one
+// that is would hold the file open for writing for a moment, and running it would
+// fail as "text file busy".
+func Program(tb testing.TB, path string, content []byte) {
+	tb.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, content, 0o755); err != nil {
+		tb.Fatal(err)
+	}
 }
