@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Partitions is how many a topic gets unless told otherwise.
@@ -119,20 +120,16 @@ func (c *Conn) EnsureTopic(ctx context.Context, partitions int) (made bool, err 
 	case !errors.Is(err, kerr.TopicAlreadyExists):
 		return false, explain(c.conf, "make the topic "+name, err)
 	}
-	for {
-		all, err := c.Topics(ctx, name)
-		if err == nil {
-			return made, all[0].Check()
-		}
-		// A topic that was made a moment ago is not known to every broker.
-		if !made || !errors.Is(err, ErrNoTopic) || ctx.Err() != nil {
+	if made {
+		if err := c.everywhere(ctx, name, partitions); err != nil {
 			return made, err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
 	}
+	all, err := c.Topics(ctx, name)
+	if err != nil {
+		return made, err
+	}
+	return made, all[0].Check()
 }
 
 // Topics describes topics; without a name, all that are not Kafka's own.
@@ -176,6 +173,46 @@ func (c *Conn) Topics(ctx context.Context, names ...string) ([]Topic, error) {
 		out = append(out, describe(meta[name], rc.Configs, brokers))
 	}
 	return out, nil
+}
+
+// everywhere waits until each broker knows a topic that was made a moment ago, with
+// a leader for every partition: who asks next may ask any of them.
+func (c *Conn) everywhere(ctx context.Context, name string, partitions int) error {
+	brokers, err := c.admin.ListBrokers(ctx)
+	if err != nil {
+		return explain(c.conf, "list brokers", err)
+	}
+	for _, b := range brokers {
+		for !c.knows(ctx, int(b.NodeID), name, partitions) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%w: it was made, and broker %d does not know it yet; look again in a moment", ErrNoTopic, b.NodeID)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Conn) knows(ctx context.Context, broker int, name string, partitions int) bool {
+	req := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = kmsg.StringPtr(name)
+	req.Topics = append(req.Topics, topic)
+	answer, err := c.cl.Broker(broker).RetriableRequest(ctx, req)
+	if err != nil {
+		return false
+	}
+	m, ok := answer.(*kmsg.MetadataResponse)
+	if !ok || len(m.Topics) != 1 || m.Topics[0].ErrorCode != 0 || len(m.Topics[0].Partitions) < partitions {
+		return false
+	}
+	for _, p := range m.Topics[0].Partitions {
+		if p.ErrorCode != 0 || p.Leader < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // brokers counts the brokers of the cluster.
