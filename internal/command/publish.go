@@ -182,20 +182,24 @@ var ErrWaiting = errors.New("not everything is delivered")
 // Deliver empties an outbox into a sink for as long as it may; also what dead
 // processes left in it. ErrWaiting says what is left.
 func Deliver(ctx context.Context, box *outbox.Outbox, sink outbox.Sink, wait time.Duration, say func(string)) error {
+	// It goes on delivering until somebody has looked at what is left: what it took
+	// over from dead processes counts only meanwhile.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ran := make(chan error, 1)
+	go func() { ran <- box.Run(running, sink, say) }()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	ran := make(chan error, 1)
-	go func() { ran <- box.Run(ctx, sink, say) }()
 	err := box.Flush(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		n, bytes := box.Pending() // now: those of dead processes count while it runs
+		n, bytes := box.Pending()
 		what := fmt.Sprintf("%d records (%d bytes) wait", n, bytes)
 		if n == 0 {
 			what = "there was no time to look whether records of earlier processes wait"
 		}
 		err = fmt.Errorf("%w: %s in the outbox, and are safe there; assay ledger flush delivers them, or the next command with --kafka", ErrWaiting, what)
 	}
-	cancel()
+	stop()
 	return errors.Join(err, <-ran)
 }
 
