@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/crypto/ssh"
 
@@ -43,24 +41,18 @@ func WriteKeyFile(path string, priv ed25519.PrivateKey, passphrase []byte, comme
 	if len(priv) != ed25519.PrivateKeySize {
 		return fmt.Errorf("write private key %s: %w", path, ErrKeyKind)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	err := disk.Create(path, 0o600, func(w io.Writer) error {
+		block, err := ssh.MarshalPrivateKeyWithPassphrase(priv, comment, passphrase)
+		if err != nil {
+			return err
+		}
+		return pem.Encode(w, block)
+	})
+	switch {
+	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("write private key %s: %w: choose another name, or move the old key away yourself", path, fs.ErrExist)
-	}
-	if err != nil {
-		return fmt.Errorf("write private key: %w", err)
-	}
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(priv, comment, passphrase)
-	if err == nil {
-		_, err = f.Write(pem.EncodeToMemory(block))
-	}
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = disk.SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		// Half a key is none, and would be in the way of the next attempt.
-		return fmt.Errorf("write private key %s: %w", path, errors.Join(err, os.Remove(path)))
+	case err != nil:
+		return fmt.Errorf("write private key %s: %w", path, err)
 	}
 	return nil
 }

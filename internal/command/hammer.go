@@ -17,7 +17,6 @@ import (
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report"
-	"github.com/assay-bench/assay/telemetry"
 	"github.com/assay-bench/assay/verify"
 )
 
@@ -82,7 +81,7 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 	if opt.NVML, err = Native("nvml"); err != nil {
 		return err
 	}
-	pub, err := out.Publish.open(telemetry.DescribeNode().ID)
+	pub, err := out.Publish.open()
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/telemetry"
 )
@@ -312,24 +313,16 @@ func (m madeKey) write(ctx context.Context, f keygenFlags, s Secrets, priv ed255
 			return err
 		}
 	}
-	err := writeNew(m.PublicFile, m.public)
-	if err != nil && priv != nil {
+	err := disk.Create(m.PublicFile, 0o644, disk.Bytes(m.public))
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("write the key's public half, %s: %w", m.PublicFile, err)
+	if priv != nil {
 		// Nothing was signed with it: the next attempt makes another.
 		err = errors.Join(err, os.Remove(m.KeyFile))
 	}
 	return err
-}
-
-func writeNew(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fmt.Errorf("write the key's public half: %w", err)
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(path)))
-	}
-	return nil
 }
 
 func (m madeKey) text(w io.Writer) {

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/outbox"
+	"github.com/assay-bench/assay/telemetry"
 )
 
 // Outlet is a way for records to leave this node, which a program brings along:
@@ -65,7 +66,7 @@ type publisher struct {
 
 // open prepares the way out, before anything is measured: a run whose proof
 // could not be kept must not begin. It gives nil when nobody asked.
-func (f *publishFlags) open(node string) (*publisher, error) {
+func (f *publishFlags) open() (*publisher, error) {
 	if f.outlet == nil || !f.outlet.Given() {
 		return nil, nil
 	}
@@ -73,7 +74,7 @@ func (f *publishFlags) open(node string) (*publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &publisher{node: node, sink: sink, wait: f.wait}
+	p := &publisher{node: telemetry.DescribeNode().ID, sink: sink, wait: f.wait}
 	if p.box, err = OpenOutbox(f.dir); err != nil {
 		return nil, errors.Join(err, sink.Close())
 	}

@@ -34,7 +34,7 @@ func (s *sink) Open() (SinkCloser, error) { return s, nil }
 func publisherOf(t *testing.T, s *sink, dir string) *publisher {
 	t.Helper()
 	f := publishFlags{outlet: s, dir: dir, wait: 300 * time.Millisecond}
-	p, err := f.open("node-1")
+	p, err := f.open()
 	if err != nil || p == nil {
 		t.Fatal(p, err)
 	}
@@ -97,7 +97,7 @@ func TestPublisherAfterInterrupt(t *testing.T) {
 
 func TestPublisherNotAsked(t *testing.T) {
 	for _, f := range []publishFlags{{}, {outlet: &sink{}}} {
-		p, err := f.open("node-1")
+		p, err := f.open()
 		if p != nil || err != nil {
 			t.Errorf("open = %v, %v", p, err)
 		}

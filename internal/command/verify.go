@@ -104,7 +104,7 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 	}
 	p := NewProgress(stderr, f.quiet)
-	pub, err := f.publish.open(telemetry.DescribeNode().ID)
+	pub, err := f.publish.open()
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,25 @@ func Swap(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return put(f, path, mode, write, func(*os.File) error { return nil })
 }
 
-// Bytes writes b, for Replace and Swap.
+// Create makes a new file, and is fs.ErrExist when there is one already. When it
+// returns nil the file is safe; after another error there is none, as half a file
+// would be in the way of the next attempt.
+func Create(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Sync(), f.Close())
+	if err == nil {
+		err = SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// Bytes writes b, for the functions above.
 func Bytes(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(b)

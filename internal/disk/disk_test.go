@@ -50,3 +50,23 @@ func TestLock(t *testing.T) {
 	}
 	g.Close()
 }
+
+func TestCreateIsForNewFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new")
+	broken := errors.New("broken off")
+	if err := Create(path, 0o600, func(io.Writer) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("error = %v, want %v", err, broken)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("half a file was left: %v", err)
+	}
+	if err := Create(path, 0o600, Bytes([]byte("one"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(path, 0o600, Bytes([]byte("two"))); !errors.Is(err, os.ErrExist) {
+		t.Errorf("over a file that is there: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
+		t.Errorf("the file is %q, %v", b, err)
+	}
+}

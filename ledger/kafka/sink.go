@@ -91,8 +91,8 @@ func (s *Sink) Deliver(ctx context.Context, records []ledger.Record) error {
 		return nil
 	}
 	for i := range records {
-		if err := s.check(&records[i]); err != nil {
-			return err
+		if err := records[i].Check(); err != nil {
+			return fmt.Errorf("deliver %s: %w", records[i].ID, err) // no reader of ours would take it
 		}
 	}
 	// What is given up here is given up by the client too, as soon as it can: the
@@ -135,17 +135,6 @@ func (s *Sink) Deliver(ctx context.Context, records []ledger.Record) error {
 		}
 	}
 	return s.explain(within, d, len(records))
-}
-
-// check keeps out what no reader of ours would take.
-func (s *Sink) check(r *ledger.Record) error {
-	if err := r.Check(); err != nil {
-		return fmt.Errorf("deliver %s: %w", r.ID, err)
-	}
-	if r.Node == "" {
-		return fmt.Errorf("deliver %s: %w: it has no node", r.ID, ledger.ErrRecord)
-	}
-	return nil
 }
 
 // errSlow ends a delivery that took too long.

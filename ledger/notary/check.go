@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/tessera"
 
+	"github.com/assay-bench/assay/internal/parallel"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -50,7 +48,7 @@ type parsed struct {
 func (n *Notary) check(ctx context.Context, in []Incoming) []checked {
 	out := make([]checked, len(in))
 	ps := make([]parsed, len(in))
-	parallel(ctx, len(in), func(i int) { out[i] = n.read(&in[i], &ps[i]) })
+	parallel.Do(ctx, len(in), func(i int) { out[i] = n.read(&in[i], &ps[i]) })
 	from := 0
 	for i := range out {
 		if out[i].aboutKey && out[i].fate == undecided {
@@ -64,7 +62,7 @@ func (n *Notary) check(ctx context.Context, in []Incoming) []checked {
 }
 
 func (n *Notary) judge(ctx context.Context, in []Incoming, ps []parsed, out []checked, from, to int) {
-	parallel(ctx, to-from, func(i int) { n.judgeOne(&in[from+i], &ps[from+i], &out[from+i]) })
+	parallel.Do(ctx, to-from, func(i int) { n.judgeOne(&in[from+i], &ps[from+i], &out[from+i]) })
 }
 
 // read does everything that needs no key.
@@ -151,29 +149,4 @@ func reasonOf(err error) Reason {
 		}
 	}
 	return ReasonEnvelope
-}
-
-// parallel calls do for 0 to n-1 on all cores. Where ctx ends early, some are left
-// out: the caller is about to stop.
-func parallel(ctx context.Context, n int, do func(int)) {
-	const step = 8
-	workers := min(runtime.GOMAXPROCS(0), (n+step-1)/step)
-	var next atomic.Int64
-	work := func() {
-		for ctx.Err() == nil {
-			from := int(next.Add(step)) - step
-			if from >= n {
-				return
-			}
-			for i := from; i < min(from+step, n); i++ {
-				do(i)
-			}
-		}
-	}
-	var wg sync.WaitGroup
-	for range workers - 1 {
-		wg.Go(work)
-	}
-	work()
-	wg.Wait()
 }

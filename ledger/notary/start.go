@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/merkle/rfc6962"
 
+	"github.com/assay-bench/assay/internal/parallel"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -178,7 +179,7 @@ func (n *Notary) readBundle(ctx context.Context, known, first uint64, entries []
 	keyish := make([]bool, len(entries))
 	var mu sync.Mutex
 	var bad error
-	parallel(ctx, len(entries), func(i int) {
+	parallel.Do(ctx, len(entries), func(i int) {
 		var err error
 		if es[i], err = ledger.ParseEntry(entries[i]); err != nil {
 			mu.Lock()

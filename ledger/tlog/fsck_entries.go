@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/tessera/api/layout"
 
+	"github.com/assay-bench/assay/internal/parallel"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -56,7 +55,7 @@ func (c *checker) signatures(k chunk, list []leafEntry) {
 		stamp     ledger.Stamp
 	}
 	open := make([]opened, len(list))
-	parallel(len(list), func(i int) {
+	parallel.Do(context.Background(), len(list), func(i int) {
 		o := &open[i]
 		if o.envelope, list[i].err = ledger.ReadEnvelope(list[i].Envelope); list[i].err != nil {
 			return
@@ -78,7 +77,7 @@ func (c *checker) signatures(k chunk, list []leafEntry) {
 		for to < len(list) && !open[to].statement.AboutKey() {
 			to++
 		}
-		parallel(to-from, func(i int) { check(from + i) })
+		parallel.Do(context.Background(), to-from, func(i int) { check(from + i) })
 		if to < len(list) {
 			if list[to].err == nil {
 				list[to].err = c.o.Keys.AddLogged(list[to].Envelope, list[to].Time)
@@ -117,26 +116,6 @@ func (c *checker) compareRecords(ctx context.Context, k chunk, list []leafEntry)
 		}
 	}
 	return nil
-}
-
-// parallel does n pieces of work on all cores.
-func parallel(n int, work func(int)) {
-	workers := min(runtime.GOMAXPROCS(0), n)
-	if workers <= 1 {
-		for i := range n {
-			work(i)
-		}
-		return
-	}
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := w; i < n; i += workers {
-				work(i)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // seen remembers ids and positions over a whole log in little memory: 8 bytes

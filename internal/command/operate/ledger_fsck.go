@@ -48,7 +48,7 @@ and the files are named.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.policy, "policy", "", "`file` that says which log and witnesses are trusted (needed)")
+	registerPolicy(fs, &f.policy)
 	fs.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted: check every signature; may be given several times")
 	f.kafka.register(fs)
 	fs.StringVar(&f.format, "format", "text", "text or json")

@@ -16,8 +16,9 @@ import (
 )
 
 type logKeysFlags struct {
-	log, policy, output string
-	quiet               bool
+	logFlags
+	output string
+	quiet  bool
 }
 
 func newLedgerKeys() *cobra.Command {
@@ -40,24 +41,16 @@ does not make its root.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.log, "log", "", "the log: a `directory or URL` (needed)")
-	fs.StringVar(&f.policy, "policy", "", "`file` that says which log and witnesses are trusted (needed)")
+	f.register(fs)
 	fs.StringVar(&f.output, "output", "", "`file` to write instead of printing")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
 }
 
 func (f *logKeysFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if f.log == "" {
-		return errors.New("--log: name the log's directory or URL")
-	}
-	p, err := readPolicy(f.policy)
+	src, p, err := f.open()
 	if err != nil {
 		return err
-	}
-	src, err := tlog.Open(f.log, tlog.OpenOptions{})
-	if err != nil {
-		return command.Unknown(err)
 	}
 	defer src.Close()
 	show := entriesShown(stderr, f.quiet)

@@ -15,9 +15,10 @@ import (
 )
 
 type monitorFlags struct {
-	log, policy, state, mirror, format string
-	once                               bool
-	interval                           time.Duration
+	logFlags
+	state, mirror, format string
+	once                  bool
+	interval              time.Duration
 }
 
 func newLedgerMonitor() *cobra.Command {
@@ -44,8 +45,7 @@ Exit codes: 0 looked, and good; 1 used wrongly; 2 could not look (with --once);
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.log, "log", "", "the log: a `URL or directory` (needed)")
-	fs.StringVar(&f.policy, "policy", "", "`file` that says which log and witnesses are trusted (needed)")
+	f.register(fs)
 	fs.StringVar(&f.state, "state", "", "`file` that remembers the last checkpoint (needed)")
 	fs.StringVar(&f.mirror, "mirror", "", "`directory` for a full copy, checked entry by entry")
 	fs.BoolVar(&f.once, "once", false, "look once and end")
@@ -56,8 +56,6 @@ Exit codes: 0 looked, and good; 1 used wrongly; 2 could not look (with --once);
 
 func (f *monitorFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	switch {
-	case f.log == "":
-		return errors.New("--log: name the log's URL")
 	case f.state == "":
 		return errors.New("--state: name a file to remember the last checkpoint in; without it a fork could not be seen")
 	case f.interval < time.Second:
@@ -66,13 +64,9 @@ func (f *monitorFlags) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if err := textOrJSON(f.format); err != nil {
 		return err
 	}
-	p, err := readPolicy(f.policy)
+	src, p, err := f.open()
 	if err != nil {
 		return err
-	}
-	src, err := tlog.Open(f.log, tlog.OpenOptions{})
-	if err != nil {
-		return command.Unknown(err)
 	}
 	defer src.Close()
 	show := entriesShown(stderr, false)

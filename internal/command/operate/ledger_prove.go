@@ -23,9 +23,10 @@ import (
 var envelopesOfARun = []string{"test-result", "gpu-benchmark"}
 
 type proveFlags struct {
-	log, policy, id, output, format string
-	index                           int64
-	wait                            time.Duration
+	logFlags
+	id, output, format string
+	index              int64
+	wait               time.Duration
 }
 
 func newLedgerProve() *cobra.Command {
@@ -51,8 +52,7 @@ read; 3 what the log gives does not prove it.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.log, "log", "", "the log: a `directory or URL` (needed)")
-	fs.StringVar(&f.policy, "policy", "", "`file` that says which log and witnesses are trusted (needed)")
+	f.register(fs)
 	fs.StringVar(&f.id, "id", "", "the statement with this `ULID`")
 	fs.Int64Var(&f.index, "index", -1, "the entry at this index")
 	fs.StringVar(&f.output, "output", "", "with --id or --index: write `NAME`.tlog-proof and NAME.dsse.json")
@@ -79,22 +79,15 @@ func (f *proveFlags) run(ctx context.Context, args []string, stdout io.Writer) e
 	if f.index >= 0 {
 		ways++
 	}
-	switch {
-	case ways != 1:
+	if ways != 1 {
 		return errors.New("name one of: a run's directory, --id ULID, --index N")
-	case f.log == "":
-		return errors.New("--log: name the log's directory or URL")
 	}
 	if err := textOrJSON(f.format); err != nil {
 		return err
 	}
-	p, err := readPolicy(f.policy)
+	src, p, err := f.open()
 	if err != nil {
 		return err
-	}
-	src, err := tlog.Open(f.log, tlog.OpenOptions{})
-	if err != nil {
-		return command.Unknown(err)
 	}
 	defer src.Close()
 	x := &prover{src: src, p: p, until: time.Now().Add(f.wait)}

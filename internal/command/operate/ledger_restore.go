@@ -52,7 +52,7 @@ cannot give the log that was signed.`,
 	fs.SortFlags = false
 	fs.StringArrayVar(&f.from, "from", nil, "a copy: `directory or URL`; may be given several times, the best first (needed)")
 	fs.StringVar(&f.to, "to", "", "the notary's `directory`: its log/ is made (needed)")
-	fs.StringVar(&f.policy, "policy", "", "`file` that says which log and witnesses are trusted (needed)")
+	registerPolicy(fs, &f.policy)
 	fs.StringArrayVar(&f.witnessed, "witnessed", nil, "`file` with a checkpoint that was seen outside; may be given several times")
 	fs.StringVar(&f.format, "format", "text", "text or json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
