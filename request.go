@@ -8,23 +8,29 @@ type Request struct {
 	Stage string `json:"stage"` // name of the stage that it belongs to
 	// Warmup requests are recorded and not judged.
 	Warmup bool `json:"warmup,omitempty"`
+	// Stream is the number of the closed loop's stream that sent it, from 1;
+	// zero for every other kind of load.
+	Stream int `json:"stream,omitempty"`
 
 	Scheduled int64 `json:"scheduled_ns,omitempty"` // when the schedule wanted it out
 	Eligible  int64 `json:"eligible_ns,omitempty"`  // when schedule and concurrency cap both allowed it
 	Connect   int64 `json:"connect_ns,omitempty"`   // when its new connection was ready; absent on a kept one
 	Sent      int64 `json:"sent_ns,omitempty"`      // just before its first byte was written
 	First     int64 `json:"first_ns,omitempty"`     // arrival of the first token of any kind
-	Answer    int64 `json:"answer_ns,omitempty"`    // arrival of the answer's first token, where it differs from First
+	Answer    int64 `json:"answer_ns,omitempty"`    // arrival of the answer's first visible text, where it differs from First
 	Last      int64 `json:"last_ns,omitempty"`      // arrival of the last token
 	End       int64 `json:"end_ns,omitempty"`       // when our code was done with it, whatever the outcome
 
+	// NoAnswer: tokens came, and none of them was visible text of the answer.
+	NoAnswer bool `json:"no_answer,omitempty"`
+
 	// Gaps between consecutive token chunks in whole microseconds, such that
 	// First plus their sum is the arrival of each within a microsecond. A
-	// negative entry v is a marked gap of -1-v µs: it leads to a token that
-	// shared a read with a later one, and so is only an upper bound.
+	// negative entry v is a marked gap of -1-v µs: it leads to a token chunk of
+	// a read that the client merged, and so is only an upper bound.
 	Gaps []int32 `json:"gaps_us,omitempty"`
-	// ChunkTokens is the number of tokens in each token chunk, where the engine
-	// says it and they are not all one.
+	// ChunkTokens is the number of tokens in each token chunk, one more entry
+	// than Gaps; nil when every chunk held one.
 	ChunkTokens []int32 `json:"chunk_tokens,omitempty"`
 	// Other has a letter for each chunk that carried no token, OtherUS their
 	// arrival in microseconds since Sent: r role, e empty, f finish, u usage, d [DONE].
@@ -43,10 +49,18 @@ type Request struct {
 	Error  Failure `json:"error,omitempty"`
 	Detail string  `json:"error_detail,omitempty"` // bounded, escaped
 	Status int     `json:"http_status,omitempty"`
+	// Address is the address that it was sent to, where the engine's name has
+	// several.
+	Address string `json:"address,omitempty"`
 
-	Reads       int   `json:"reads,omitempty"`        // reads that brought token chunks
-	MergedReads int   `json:"merged_reads,omitempty"` // of these, reads that held more than one
-	FirstMerged bool  `json:"first_merged,omitempty"` // the first token shared its read with a later one
+	Reads int `json:"reads,omitempty"` // reads that brought token chunks
+	// MergedReads are reads that held several token chunks because the client
+	// was late, BurstReads those whose chunks the engine sent together, and
+	// BurstChunks the token chunks in these.
+	MergedReads int   `json:"merged_reads,omitempty"`
+	BurstReads  int   `json:"burst_reads,omitempty"`
+	BurstChunks int   `json:"burst_chunks,omitempty"`
+	FirstMerged bool  `json:"first_merged,omitempty"` // the first token's read was merged: First is an upper bound
 	FirstLag    int64 `json:"first_lag_us,omitempty"` // read − arrived of the first token
 	MaxLag      int64 `json:"max_lag_us,omitempty"`   // the largest read − arrived of the request
 	ClockStep   bool  `json:"clock_step,omitempty"`   // the wall clock was stepped while it was under way
@@ -69,6 +83,10 @@ type EngineTimings struct {
 	// EvalIntervals is the number of tokens that Eval covers: one less than
 	// EvalTokens on Ollama, whose clock starts after the first token.
 	EvalIntervals int `json:"eval_intervals,omitempty"`
+	// Generation is the time from the first token to the last within the
+	// engine, and Queued the time that the request waited in it.
+	Generation int64 `json:"generation_ns,omitempty"`
+	Queued     int64 `json:"queued_ns,omitempty"`
 }
 
 // Gap splits an entry of Gaps into its length and whether it is marked.
@@ -103,9 +121,13 @@ func (r *Request) TTFT() (ns int64, ok bool) { return since(r.First, r.Sent) }
 // schedule wanted the request out.
 func (r *Request) TTFTIntended() (ns int64, ok bool) { return since(r.First, r.Scheduled) }
 
-// TTFO is the time to the first token of the answer itself.
+// TTFO is the time to the first visible text of the answer; ok is false when
+// there was none.
 func (r *Request) TTFO() (ns int64, ok bool) {
-	if r.Answer != 0 {
+	switch {
+	case r.NoAnswer:
+		return 0, false
+	case r.Answer != 0:
 		return since(r.Answer, r.Sent)
 	}
 	return since(r.First, r.Sent)
@@ -117,13 +139,38 @@ func (r *Request) E2E() (ns int64, ok bool) { return since(r.Last, r.Sent) }
 // E2EIntended is the time to the last token from the scheduled moment.
 func (r *Request) E2EIntended() (ns int64, ok bool) { return since(r.Last, r.Scheduled) }
 
-// TPOT is the mean time per output token after the first, in nanoseconds; it
-// needs two tokens.
+// FirstTokens is the number of tokens of the first arrival: those of the first
+// chunk, and of the chunks that came at the same moment.
+func (r *Request) FirstTokens() int {
+	if r.First == 0 {
+		return 0
+	}
+	n := r.chunkTokens(0)
+	for i, v := range r.Gaps {
+		if us, _ := Gap(v); us > 0 {
+			break
+		}
+		n += r.chunkTokens(i + 1)
+	}
+	return n
+}
+
+// chunkTokens is the number of tokens of one chunk.
+func (r *Request) chunkTokens(i int) int {
+	if i < len(r.ChunkTokens) {
+		return int(max(0, r.ChunkTokens[i]))
+	}
+	return 1
+}
+
+// TPOT is the mean time per output token after the first arrival, in
+// nanoseconds; ok is false when no token came after it.
 func (r *Request) TPOT() (ns float64, ok bool) {
-	if r.First == 0 || r.Last == 0 || r.OutputTokens < 2 {
+	later := r.OutputTokens - r.FirstTokens()
+	if r.First == 0 || r.Last == 0 || later < 1 {
 		return 0, false
 	}
-	return float64(r.Last-r.First) / float64(r.OutputTokens-1), true
+	return float64(r.Last-r.First) / float64(later), true
 }
 
 func since(mark, from int64) (int64, bool) {
