@@ -83,8 +83,10 @@ type EngineTimings struct {
 	// EvalIntervals is the number of tokens that Eval covers: one less than
 	// EvalTokens on Ollama, whose clock starts after the first token.
 	EvalIntervals int `json:"eval_intervals,omitempty"`
-	// Generation is the time from the first token to the last within the
-	// engine, and Queued the time that the request waited in it.
+	// FirstToken is the time to the first token within the engine, Generation
+	// that from the first token to the last, and Queued how long the request
+	// waited in it.
+	FirstToken int64 `json:"first_token_ns,omitempty"`
 	Generation int64 `json:"generation_ns,omitempty"`
 	Queued     int64 `json:"queued_ns,omitempty"`
 }

@@ -34,19 +34,20 @@ func anyRequest(t *rapid.T) *assay.Request {
 	flag := rapid.Bool()
 	plain := flag.Draw(t, "plain")
 	r := &assay.Request{
-		ID: text(plain).Draw(t, "id"), Stage: text(plain).Draw(t, "stage"), Warmup: flag.Draw(t, "warmup"),
+		ID: text(plain).Draw(t, "id"), Stage: text(plain).Draw(t, "stage"), Warmup: flag.Draw(t, "warmup"), Stream: count.Draw(t, "stream"),
 		Scheduled: ns.Draw(t, "scheduled"), Eligible: ns.Draw(t, "eligible"), Connect: ns.Draw(t, "connect"),
-		Sent: ns.Draw(t, "sent"), First: ns.Draw(t, "first"), Answer: ns.Draw(t, "answer"), Last: ns.Draw(t, "last"), End: ns.Draw(t, "end"),
+		Sent: ns.Draw(t, "sent"), First: ns.Draw(t, "first"), Answer: ns.Draw(t, "answer"), NoAnswer: flag.Draw(t, "none"), Last: ns.Draw(t, "last"), End: ns.Draw(t, "end"),
 		Gaps: ints.Draw(t, "gaps"), ChunkTokens: ints.Draw(t, "chunks"), Other: text(plain).Draw(t, "other"), OtherUS: ints.Draw(t, "otherus"),
 		AskedInput: count.Draw(t, "ai"), AskedOutput: count.Draw(t, "ao"), InputTokens: count.Draw(t, "it"), OutputTokens: count.Draw(t, "ot"), CachedTokens: count.Draw(t, "ct"),
-		TokensFrom: text(plain).Draw(t, "from"), Error: assay.Failure(text(plain).Draw(t, "error")), Detail: text(plain).Draw(t, "detail"), Status: count.Draw(t, "status"),
-		Reads: count.Draw(t, "reads"), MergedReads: count.Draw(t, "merged"), FirstMerged: flag.Draw(t, "fm"),
+		TokensFrom: text(plain).Draw(t, "from"), Error: assay.Failure(text(plain).Draw(t, "error")), Detail: text(plain).Draw(t, "detail"), Status: count.Draw(t, "status"), Address: text(plain).Draw(t, "address"),
+		Reads: count.Draw(t, "reads"), MergedReads: count.Draw(t, "merged"), BurstReads: count.Draw(t, "bursts"), BurstChunks: count.Draw(t, "bchunks"), FirstMerged: flag.Draw(t, "fm"),
 		FirstLag: ns.Draw(t, "fl"), MaxLag: ns.Draw(t, "ml"), ClockStep: flag.Draw(t, "step"),
 		Prompt: count.Draw(t, "prompt"), Text: text(plain).Draw(t, "text"),
 	}
 	if flag.Draw(t, "engine") {
 		r.Engine = &assay.EngineTimings{Total: ns.Draw(t, "e1"), Load: ns.Draw(t, "e2"), Prompt: ns.Draw(t, "e3"), Eval: ns.Draw(t, "e4"),
-			PromptTokens: count.Draw(t, "e5"), EvalTokens: count.Draw(t, "e6"), EvalIntervals: count.Draw(t, "e7")}
+			PromptTokens: count.Draw(t, "e5"), EvalTokens: count.Draw(t, "e6"), EvalIntervals: count.Draw(t, "e7"),
+			FirstToken: ns.Draw(t, "e8"), Generation: ns.Draw(t, "e9"), Queued: ns.Draw(t, "e10")}
 	}
 	return r
 }

@@ -183,6 +183,8 @@ func (d *decoder) fast(line []byte) bool {
 			r.Stage = d.word(c.string())
 		case "warmup":
 			r.Warmup = c.true()
+		case "stream":
+			r.Stream = c.count()
 		case "scheduled_ns":
 			r.Scheduled = c.int()
 		case "eligible_ns":
@@ -195,6 +197,8 @@ func (d *decoder) fast(line []byte) bool {
 			r.First = c.int()
 		case "answer_ns":
 			r.Answer = c.int()
+		case "no_answer":
+			r.NoAnswer = c.true()
 		case "last_ns":
 			r.Last = c.int()
 		case "end_ns":
@@ -225,10 +229,16 @@ func (d *decoder) fast(line []byte) bool {
 			r.Detail = string(c.string())
 		case "http_status":
 			r.Status = c.count()
+		case "address":
+			r.Address = d.word(c.string())
 		case "reads":
 			r.Reads = c.count()
 		case "merged_reads":
 			r.MergedReads = c.count()
+		case "burst_reads":
+			r.BurstReads = c.count()
+		case "burst_chunks":
+			r.BurstChunks = c.count()
 		case "first_merged":
 			r.FirstMerged = c.true()
 		case "first_lag_us":
@@ -283,6 +293,12 @@ func (d *decoder) fastEngine(c *cursor) {
 			e.EvalTokens = c.count()
 		case "eval_intervals":
 			e.EvalIntervals = c.count()
+		case "first_token_ns":
+			e.FirstToken = c.int()
+		case "generation_ns":
+			e.Generation = c.int()
+		case "queued_ns":
+			e.Queued = c.int()
 		default:
 			c.bad = true
 		}

@@ -33,6 +33,7 @@ type request struct {
 	ID     string `parquet:"id"`
 	Stage  string `parquet:"stage,dict"`
 	Warmup bool   `parquet:"warmup"`
+	Stream int32  `parquet:"stream,optional"`
 
 	Scheduled int64 `parquet:"scheduled_ns,optional"`
 	Eligible  int64 `parquet:"eligible_ns,optional"`
@@ -40,6 +41,7 @@ type request struct {
 	Sent      int64 `parquet:"sent_ns,optional"`
 	First     int64 `parquet:"first_ns,optional"`
 	Answer    int64 `parquet:"answer_ns,optional"`
+	NoAnswer  bool  `parquet:"no_answer"`
 	Last      int64 `parquet:"last_ns,optional"`
 	End       int64 `parquet:"end_ns,optional"`
 
@@ -59,8 +61,12 @@ type request struct {
 	Detail string `parquet:"error_detail,optional"`
 	Status int32  `parquet:"http_status,optional"`
 
+	Address string `parquet:"address,optional,dict"`
+
 	Reads       int64 `parquet:"reads,optional"`
 	MergedReads int64 `parquet:"merged_reads,optional"`
+	BurstReads  int64 `parquet:"burst_reads,optional"`
+	BurstChunks int64 `parquet:"burst_chunks,optional"`
 	FirstMerged bool  `parquet:"first_merged"`
 	FirstLag    int64 `parquet:"first_lag_us,optional"`
 	MaxLag      int64 `parquet:"max_lag_us,optional"`
@@ -79,6 +85,9 @@ type timings struct {
 	PromptTokens  int64 `parquet:"prompt_tokens,optional"`
 	EvalTokens    int64 `parquet:"eval_tokens,optional"`
 	EvalIntervals int64 `parquet:"eval_intervals,optional"`
+	FirstToken    int64 `parquet:"first_token_ns,optional"`
+	Generation    int64 `parquet:"generation_ns,optional"`
+	Queued        int64 `parquet:"queued_ns,optional"`
 }
 
 // reading is a line of telemetry.jsonl.
@@ -99,20 +108,21 @@ func WriteRequests(w io.Writer, seq iter.Seq2[*assay.Request, error]) error {
 
 func requestRow(r *assay.Request) (request, int) {
 	row := request{
-		ID: r.ID, Stage: r.Stage, Warmup: r.Warmup,
+		ID: r.ID, Stage: r.Stage, Warmup: r.Warmup, Stream: int32(r.Stream),
 		Scheduled: r.Scheduled, Eligible: r.Eligible, Connect: r.Connect, Sent: r.Sent,
-		First: r.First, Answer: r.Answer, Last: r.Last, End: r.End,
+		First: r.First, Answer: r.Answer, NoAnswer: r.NoAnswer, Last: r.Last, End: r.End,
 		Gaps: r.Gaps, ChunkTokens: r.ChunkTokens, Other: r.Other, OtherUS: r.OtherUS,
 		AskedInput: int64(r.AskedInput), AskedOutput: int64(r.AskedOutput),
 		InputTokens: int64(r.InputTokens), OutputTokens: int64(r.OutputTokens), CachedTokens: int64(r.CachedTokens),
-		TokensFrom: r.TokensFrom, Error: string(r.Error), Detail: r.Detail, Status: int32(r.Status),
-		Reads: int64(r.Reads), MergedReads: int64(r.MergedReads), FirstMerged: r.FirstMerged,
+		TokensFrom: r.TokensFrom, Error: string(r.Error), Detail: r.Detail, Status: int32(r.Status), Address: r.Address,
+		Reads: int64(r.Reads), MergedReads: int64(r.MergedReads), BurstReads: int64(r.BurstReads), BurstChunks: int64(r.BurstChunks), FirstMerged: r.FirstMerged,
 		FirstLag: r.FirstLag, MaxLag: r.MaxLag, ClockStep: r.ClockStep,
 		Prompt: int64(r.Prompt), Text: r.Text,
 	}
 	if e := r.Engine; e != nil {
 		row.Engine = &timings{Total: e.Total, Load: e.Load, Prompt: e.Prompt, Eval: e.Eval,
-			PromptTokens: int64(e.PromptTokens), EvalTokens: int64(e.EvalTokens), EvalIntervals: int64(e.EvalIntervals)}
+			PromptTokens: int64(e.PromptTokens), EvalTokens: int64(e.EvalTokens), EvalIntervals: int64(e.EvalIntervals),
+			FirstToken: e.FirstToken, Generation: e.Generation, Queued: e.Queued}
 	}
 	return row, 4*(len(r.Gaps)+len(r.ChunkTokens)+len(r.OtherUS)) + len(r.Text) + len(r.Detail) + len(r.ID) + len(r.Other)
 }
