@@ -123,7 +123,7 @@ func newEngineRuns(ctx context.Context, env Env, m inferenceMetric) (*engineRuns
 		if err != nil {
 			return nil, hostUnavailable("%w", err)
 		}
-		r.cfg.URL = url
+		r.cfg.URL, r.cfg.Found = url, true
 	}
 	if err := hammer.Resolve(ctx, &r.cfg); err != nil {
 		return nil, hostUnavailable("%w", err)

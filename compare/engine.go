@@ -164,7 +164,10 @@ func (t *target) answers(ctx context.Context, e EngineConfig) error {
 	defer cancel()
 	if e.Serve.Health == "" {
 		c := hammer.Config{URL: t.url, APIKey: t.apiKey, Model: e.model()}
-		return hammer.Resolve(ctx, &c)
+		if err := hammer.Resolve(ctx, &c); !errors.Is(err, hammer.ErrNoModel) {
+			return err
+		}
+		return nil // it answers; measuring says what it serves
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url+e.Serve.Health, nil)
 	if err != nil {

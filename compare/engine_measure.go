@@ -31,7 +31,9 @@ func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w Worklo
 	defer cancel(nil)
 	within, stop := context.WithTimeoutCause(ctx, time.Duration(w.Timeout), errTooLong)
 	defer stop()
-	if err := hammer.Resolve(within, &c); err != nil {
+	if err := hammer.Resolve(within, &c); errors.Is(err, hammer.ErrNoModel) {
+		return Sample{}, fmt.Errorf("engine %s: %w", e.Name, err)
+	} else if err != nil {
 		return Sample{}, x.failed(ctx, t, w, errors.Join(hammer.ErrNoEngine, err))
 	}
 	if c.Extra, err = extraBody(e, c.Backend, w.temperature()); err != nil {

@@ -18,8 +18,11 @@ type Config struct {
 	Backend  string `json:"backend"` // openai-chat, openai, ollama, ollama-chat
 	Endpoint string `json:"endpoint,omitempty"`
 	// Model is the name sent to the engine; empty: the first that it serves.
-	Model    string `json:"model"`
-	Insecure bool   `json:"insecure,omitempty"` // do not verify TLS certificates
+	Model string `json:"model"`
+	// Found says that URL was found on this machine, and not named by anybody:
+	// then no API key is sent there, when the run is resumed neither.
+	Found    bool `json:"found,omitempty"`
+	Insecure bool `json:"insecure,omitempty"` // do not verify TLS certificates
 
 	engineVersion string // what the engine says of itself; the manifest keeps it
 
@@ -170,7 +173,7 @@ func DefaultConfig() Config {
 		Connection: ConnectionKeep,
 		Timeouts: Timeouts{
 			Connect:    assay.Duration(10 * time.Second),
-			FirstToken: assay.Duration(2 * time.Minute),
+			FirstToken: assay.Duration(30 * time.Minute), // as Total: an engine that queues is not dead
 			Gap:        assay.Duration(time.Minute),
 			Total:      assay.Duration(30 * time.Minute),
 		},

@@ -53,6 +53,9 @@ func configOf(m assay.Manifest, s Secrets) (Config, error) {
 		return c, fmt.Errorf("read the configuration of run %s: %w", m.ID, err)
 	}
 	c.APIKey, c.Headers = s.APIKey, s.Headers
+	if c.Found {
+		c.APIKey = ""
+	}
 	for _, name := range c.HeaderNames {
 		if _, ok := s.Headers[name]; !ok {
 			return c, fmt.Errorf("the run was made with a header %q, whose value is not kept: give it again with --header %s=…", name, name)

@@ -18,8 +18,13 @@ import (
 // tried: Ollama, vLLM, llama.cpp, SGLang, LM Studio.
 func Ports() []int { return []int{11434, 8000, 8080, 30000, 1234} }
 
-// ErrNoEngine means that no engine answered. Start one, or give its address.
-var ErrNoEngine = errors.New("no engine answered")
+var (
+	// ErrNoEngine means that no engine answered. Start one, or give its address.
+	ErrNoEngine = errors.New("no engine answered")
+	// ErrNoModel means that the engine does not serve the model. Load it, or name
+	// one of those that the error lists.
+	ErrNoModel = errors.New("the engine does not serve the model")
+)
 
 // Find looks for an engine on the ports of this machine where they usually
 // listen, and gives the first that answers.
@@ -78,7 +83,7 @@ func Resolve(ctx context.Context, c *Config) error {
 		}
 		c.Model = found.Models[0]
 	}
-	return nil
+	return served(c.URL, c.Model, found)
 }
 
 func (c *Config) tls() *tls.Config {

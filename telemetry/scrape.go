@@ -72,6 +72,7 @@ func (p *page) read(ctx context.Context, wanted func(string) bool, f func(sample
 	for k, v := range p.header {
 		req.Header[k] = v
 	}
+	req.Host = p.header.Get("Host") // empty: that of the address
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
 	res, err := p.client.Do(req)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -104,11 +103,14 @@ func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt h
 	if dir != "" {
 		sum, err = hammer.Resume(ctx, dir, hammer.Secrets{APIKey: cfg.APIKey, Headers: cfg.Headers}, opt)
 	} else {
-		if err := target(ctx, &cfg, p); err != nil {
+		if err := target(ctx, &cfg, hammer.Ports(), p); err != nil {
 			return err
 		}
 		if dir = out.OutDir; dir == "" {
-			dir = filepath.Join("runs", time.Now().Format("20060102-150405"))
+			if dir, err = journal.NewDir("runs", time.Now()); err != nil {
+				return err
+			}
+			defer func() { _ = os.Remove(dir) }() // does nothing to one that holds a run
 		}
 		if out.Verify {
 			p.Say("verifying the GPUs; the product alone takes two seconds each")
@@ -163,17 +165,25 @@ func healthOf(dir string) *assay.Health {
 	return h
 }
 
-// target finds the engine and has it tell about itself.
-func target(ctx context.Context, cfg *hammer.Config, p *Progress) error {
+// target finds the engine, on one of the ports if nobody named its address, and
+// has it tell about itself.
+func target(ctx context.Context, cfg *hammer.Config, ports []int, p *Progress) error {
 	found := cfg.URL == ""
 	if found {
-		url, err := hammer.Find(ctx, hammer.Ports())
+		url, err := hammer.Find(ctx, ports)
 		if err != nil {
 			return Unknown(err)
 		}
-		cfg.URL = url
+		cfg.URL, cfg.Found = url, true
+		if cfg.APIKey != "" {
+			// Whatever listens there need not be the engine that the key is for.
+			cfg.APIKey = ""
+			p.Say("note: OPENAI_API_KEY is not sent to an engine that was only found; name its address with --base-url %s to have it sent", url)
+		}
 	}
-	if err := hammer.Resolve(ctx, cfg); err != nil {
+	if err := hammer.Resolve(ctx, cfg); errors.Is(err, hammer.ErrNoModel) {
+		return err // a name to correct, not an engine to repair
+	} else if err != nil {
 		return Unknown(err)
 	}
 	how := "measuring"

@@ -46,6 +46,7 @@ func (f *hammerFlags) config(fs *pflag.FlagSet, env func(string) string, readFil
 	r.c = hammer.DefaultConfig()
 	r.secrets(env)
 	r.target()
+	r.timeouts()
 	r.load()
 	r.data()
 	r.sampling()
@@ -114,6 +115,9 @@ func (r *resolver) secrets(env func(string) string) {
 			r.c.Headers = map[string]string{}
 		}
 		r.c.Headers[key] = value
+		if strings.EqualFold(key, "Authorization") {
+			r.c.APIKey = "" // one of them is sent, and this one was typed
+		}
 	}
 	r.c.HeaderNames = slices.Sorted(maps.Keys(r.c.Headers))
 }
@@ -228,15 +232,6 @@ func (r *resolver) backendName() string {
 func (r *resolver) rest(out hammerOutputs) {
 	c := &r.c
 	c.Connection = hammer.Connection(r.connection)
-	c.Timeouts = hammer.Timeouts{
-		Connect: assay.Duration(r.timeoutConnect), FirstToken: assay.Duration(r.timeoutFirst),
-		Gap: assay.Duration(r.timeoutGap), Total: assay.Duration(r.timeoutTotal),
-	}
-	for _, name := range []string{"connect", "first-token", "gap", "total"} {
-		if d, err := r.fs.GetDuration("timeout-" + name); err == nil && d <= 0 {
-			r.bad("--timeout-%s must be more than 0, not %s; for no limit give a long one", name, d)
-		}
-	}
 	c.NumRuns, c.KeepText, c.UserClock = r.numRuns, r.keepText, r.userClock
 	c.Label, c.RequestIDs = r.label, r.requestIDs
 	if r.seed < 0 {

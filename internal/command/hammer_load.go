@@ -94,7 +94,7 @@ func (r *resolver) load() {
 	}
 	if l := &r.c.Load; !r.given("grace") && l.Duration == 0 && (l.Requests > 0 || l.Mode == hammer.ModeReplay) {
 		// Whoever counts requests wants the answers to all of them: vLLM waits.
-		l.Grace = assay.Duration(r.timeoutTotal)
+		l.Grace = r.c.Timeouts.Total
 	}
 	if r.given("batch-mode") {
 		if r.batchMode != "parallel" && r.batchMode != "request" {
