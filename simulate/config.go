@@ -63,6 +63,9 @@ type Config struct {
 	Role           Role   // empty: RoleFirst
 	PrefixCache    bool   // remember prompts in blocks of 16 words and report cached_tokens
 
+	Habits            Habits  // of the wire; zero: none
+	CompletionsHabits *Habits // those of /v1/completions and /api/generate where they differ; nil: the same
+
 	Faults Faults    // zero: none
 	Truth  io.Writer // one JSON line a request; nil: none
 }
@@ -123,7 +126,22 @@ func (c Config) resolve() (Config, error) {
 	case c.Reasoning < 0 || c.MaxModelLen < 0:
 		return c, errors.New("token counts cannot be negative")
 	}
+	if c.CompletionsHabits == nil {
+		same := c.Habits
+		c.CompletionsHabits = &same
+	}
 	var err error
+	if c.Habits, err = c.Habits.resolve(c.Law); err != nil {
+		return c, err
+	}
+	other, err := c.CompletionsHabits.resolve(c.Law)
+	if err != nil {
+		return c, err
+	}
+	c.CompletionsHabits = &other
+	if c.Habits.HoldBack > 0 && (c.Reasoning > 0 || c.ToolCall) {
+		return c, errors.New("text that is held back needs an answer of text alone: no reasoning, no tool call")
+	}
 	if c.Batching, err = c.Batching.resolve(); err != nil {
 		return c, err
 	}

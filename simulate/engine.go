@@ -16,6 +16,8 @@ import (
 // Engine is a running simulator. Close it when done.
 type Engine struct {
 	cfg     Config
+	shapes  [2]*shape // of chat and of completions
+	odd     [2]bool   // they have habits
 	dice    dice
 	pacer   *pacer
 	gauges  gauges
@@ -55,6 +57,13 @@ func New(c Config) (*Engine, error) {
 		conns:   map[net.Conn]struct{}{},
 		stats:   newStats(),
 	}
+	for i, h := range e.habits() {
+		both, err := dialectOf(h.Dialect)
+		if err != nil {
+			return nil, fmt.Errorf("simulate: %w", err)
+		}
+		e.shapes[i], e.odd[i] = &both[i], !h.none() || c.Reasoning > 0 || c.ToolCall
+	}
 	e.cold.Store(c.Faults.ColdStart > 0)
 	if c.Truth != nil {
 		e.truth = newTruth(c.Truth)
@@ -62,7 +71,7 @@ func New(c Config) (*Engine, error) {
 	if c.PrefixCache {
 		e.prefix = newPrefixes()
 	}
-	e.pacer = &pacer{start: e.created, bell: b, give: e.give, gone: e.cancelled}
+	e.pacer = &pacer{start: e.created, bell: b, give: e.give, gone: e.cancelled, flush: e.flushDue}
 	if c.Law == LawBatching {
 		e.pacer.law = newLoop(c, &e.gauges)
 	} else {
@@ -74,6 +83,9 @@ func New(c Config) (*Engine, error) {
 	e.work.Go(e.pacer.run)
 	return e, nil
 }
+
+// habits are those of chat and of completions.
+func (e *Engine) habits() [2]*Habits { return [2]*Habits{&e.cfg.Habits, e.cfg.CompletionsHabits} }
 
 // Serve answers connections of ln until ctx ends or the engine is closed,
 // then closes ln and its connections and returns nil. Streams under way are

@@ -56,6 +56,9 @@ func (f *fixed) advance(now int64, give give) {
 			continue
 		}
 		n := min(f.chunk, q.left())
+		if s := q.reply.speculative; s > 1 {
+			n = min(1+draw(q, s), q.left())
+		}
 		due := q.due
 		q.given += n
 		if !give(q, n, due) || q.left() == 0 {
@@ -65,6 +68,15 @@ func (f *fixed) advance(now int64, give give) {
 		q.due = f.after(q, n)
 		f.down(0)
 	}
+}
+
+// draw is how many tokens beyond the first a step of speculative decoding
+// gave, below most. It depends on the answer and the place in it alone.
+func draw(q *sequence, most int) int {
+	x := uint64(q.reply.words+q.index*131+1)*0x9e3779b97f4a7c15 + uint64(q.given)*0xbf58476d1ce4e5b9
+	x ^= x >> 29
+	x *= 0x94d049bb133111eb
+	return int((x >> 33) % uint64(most))
 }
 
 // after is the due time of the token after the n that were due now. It is

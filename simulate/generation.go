@@ -28,9 +28,19 @@ type ask struct {
 	MaxTokens           *int `json:"max_tokens"`
 	MaxCompletionTokens *int `json:"max_completion_tokens"`
 	N                   *int `json:"n"`
+	IgnoreEOS           bool `json:"ignore_eos"`
+	TimingsPerToken     bool `json:"timings_per_token"`
 	Options             struct {
 		NumPredict *int `json:"num_predict"`
 	} `json:"options"`
+}
+
+// chatOr is the place of an API's habits: 0 of chat, 1 of completions.
+func chatOr(chat bool) int {
+	if chat {
+		return 0
+	}
+	return 1
 }
 
 // prompt is one text to answer: its length, and the text itself if it is one.
@@ -46,6 +56,11 @@ func (e *Engine) generation(req *http.Request, body []byte, at time.Time) (*repl
 	if err := json.Unmarshal(body, &a); err != nil {
 		return nil, failure(path, http.StatusBadRequest, "the request is not valid: %v", err)
 	}
+	chat := strings.HasPrefix(path, "/v1/chat") || path == "/api/chat"
+	h := e.habits()[chatOr(chat)]
+	if p, refused := h.refuse(path, body); refused {
+		return nil, p
+	}
 	if a.Model != "" && a.Model != e.cfg.Model && a.Model != e.tag() {
 		if strings.HasPrefix(path, "/api/") {
 			return nil, failure(path, http.StatusNotFound, "model '%s' not found", a.Model)
@@ -59,8 +74,9 @@ func (e *Engine) generation(req *http.Request, body []byte, at time.Time) (*repl
 		readWall: at.UnixNano(),
 		words:    int((e.cfg.Seed*31 + number*7) % uint64(len(words))),
 		ollama:   strings.HasPrefix(path, "/api/"),
+		chat:     chat,
+		h:        h,
 	}
-	chat := strings.HasPrefix(path, "/v1/chat") || path == "/api/chat"
 	prompts, err := a.prompts(chat, r.ollama)
 	if err != nil {
 		return nil, failure(path, http.StatusBadRequest, "%v", err)
@@ -117,18 +133,23 @@ func (e *Engine) dress(r *reply, a ask, chat bool, number uint64) {
 		r.usage = a.StreamOptions.IncludeUsage
 		r.running = r.usage && a.StreamOptions.Continuous
 	}
+	r.speculative = r.h.Speculative
+	if r.custom = r.stream && e.odd[chatOr(chat)]; r.custom && r.h.outlet() {
+		r.out = new(outlet)
+	}
 	if r.ollama {
 		model := a.Model
 		if model == "" {
 			model = e.tag()
 		}
-		r.voice = &ollama{e: e, chat: chat, model: quoted(model)}
+		r.voice = &ollama{e: e, h: r.h, chat: chat, model: quoted(model)}
 		return
 	}
 	if chat && e.cfg.ToolCall {
 		r.finish = "tool_calls"
 	}
-	r.voice = &openAI{e: e, chat: chat, model: quoted(e.cfg.Model)}
+	r.timings = a.TimingsPerToken
+	r.voice = &openAI{e: e, h: r.h, shape: e.shapes[chatOr(chat)], chat: chat, model: quoted(e.cfg.Model)}
 }
 
 // fill makes the sequences that the law will schedule.
@@ -151,7 +172,11 @@ func (e *Engine) fill(r *reply, prompts []prompt, copies, output int) {
 		}
 		r.sequences[i] = q
 	}
-	if e.truth != nil {
+	switch {
+	case e.truth == nil:
+	case r.custom:
+		r.marks = make([]mark, 0, r.output)
+	default:
 		r.written = make([]int64, 0, r.output)
 	}
 }
@@ -171,13 +196,13 @@ func (e *Engine) length(a ask, r *reply) (int, error) {
 	}
 	r.finish = "stop"
 	if limit == nil {
-		return n, nil
+		return r.h.length(n, a.IgnoreEOS, r), nil
 	}
 	if *limit < 1 || *limit > maxOutput {
 		return 0, fmt.Errorf("max_tokens must be between 1 and %d, got %d", maxOutput, *limit)
 	}
 	r.finish = "length"
-	return *limit, nil
+	return r.h.length(*limit, a.IgnoreEOS, r), nil
 }
 
 // prompts reads what is to be answered. A token is a word; a chat has the

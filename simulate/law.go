@@ -23,6 +23,13 @@ type sequence struct {
 	reserve int   // tokens of KV cache it holds, set on admission
 	extra   int64 // further wait for its first token (cold start)
 
+	shown   int   // tokens whose text it has shown, or which have none
+	covered int   // tokens that an event carried or counted
+	own     int   // tokens up to which the last one had an event of its own
+	first   int64 // when its first token was given
+	opened  bool  // it has had an event
+	called  bool  // its tool call has had its name
+
 	due int64 // law fixed: of its next token
 	pos int   // law fixed: place in the heap, −1 outside
 }

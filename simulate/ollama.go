@@ -9,6 +9,7 @@ import (
 // last one with the engine's own timings.
 type ollama struct {
 	e     *Engine
+	h     *Habits
 	chat  bool
 	model string // as it stands in JSON, without quotes
 }
@@ -29,18 +30,24 @@ func (v *ollama) tokens(b []byte, q *sequence, n int) []byte {
 		b = v.line(b, q, from, edge)
 		from = edge
 	}
-	if from == q.given {
-		return b
+	b = v.line(b, q, from, q.given)
+	if q.left() == 0 && q.covered < q.given {
+		q.reply.carries, q.covered = true, q.given // the last line counts them
 	}
-	return v.line(b, q, from, q.given)
+	return b
 }
 
 func (v *ollama) line(b []byte, q *sequence, from, to int) []byte {
 	r := q.reply
+	if from == to || (v.h.NoChunk && !v.h.shows(q, to)) {
+		return b
+	}
 	b, at := frame(b, r)
 	b = v.head(b)
-	b = v.text(b, q, from, to)
+	b = v.text(b, q, q.shown, v.h.end(q, to))
 	b = append(b, ",\"done\":false}\n"...)
+	r.carries = true
+	q.covered, q.own, q.shown = to, to, v.h.end(q, to)
 	return seal(b, r, at)
 }
 
@@ -52,11 +59,11 @@ func (v *ollama) text(b []byte, q *sequence, from, to int) []byte {
 	} else {
 		b = append(b, `,"response":"`...)
 	}
-	b = appendWords(b, q, split, to)
+	b = v.h.words(b, q, split, to)
 	b = append(b, '"')
 	if split > from {
 		b = append(b, `,"thinking":"`...)
-		b = appendWords(b, q, from, split)
+		b = v.h.words(b, q, from, split)
 		b = append(b, '"')
 	}
 	if v.chat {

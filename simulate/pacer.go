@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ type pacer struct {
 	law   law
 	give  func(q *sequence, n int, due int64) bool
 	gone  func(*reply)
+	flush func(*reply, int64)
 	bell  bell
 
 	// asleep is the time until which the pacer sleeps, 0 when it is awake.
@@ -32,12 +34,19 @@ type pacer struct {
 
 	orders []order // swapped with inbox
 	held   int64   // end of the last stall that held tokens back
+	later  []alarm // writes that are held back, the earliest first
 }
 
 // order is a reply to be started, or to be forgotten.
 type order struct {
 	r    *reply
 	gone bool
+}
+
+// alarm is when a reply's outlet has something to write.
+type alarm struct {
+	at int64
+	r  *reply
 }
 
 // window is a stall: tokens due at from or later wait until to.
@@ -94,6 +103,12 @@ func (p *pacer) run() {
 				wake = w.to
 			}
 		}
+		if len(p.later) > 0 {
+			p.release()
+			if len(p.later) > 0 {
+				wake = min(wake, p.later[0].at)
+			}
+		}
 		wait := wake - p.now()
 		if wait <= 0 {
 			continue
@@ -103,6 +118,24 @@ func (p *pacer) run() {
 			p.bell.wait(time.Duration(max(wait, int64(quantum))))
 		}
 		p.asleep.Store(0)
+	}
+}
+
+// remind asks for a flush of r's outlet at the given time.
+func (p *pacer) remind(r *reply, at int64) {
+	i := len(p.later)
+	for i > 0 && p.later[i-1].at > at {
+		i--
+	}
+	p.later = slices.Insert(p.later, i, alarm{at, r})
+}
+
+// release flushes what is due. A flush may ask for another one.
+func (p *pacer) release() {
+	for now := p.now(); len(p.later) > 0 && p.later[0].at <= now; {
+		a := p.later[0]
+		p.later = slices.Delete(p.later, 0, 1)
+		p.flush(a.r, now)
 	}
 }
 

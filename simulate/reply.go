@@ -26,6 +26,7 @@ type reply struct {
 	conn    *conn
 	voice   voice
 	ollama  bool
+	chat    bool
 	stream  bool
 	chunked bool // framed in HTTP chunks
 	last    bool // the connection closes after it
@@ -38,6 +39,11 @@ type reply struct {
 	usage    bool   // a last chunk with usage
 	running  bool   // usage in every chunk
 	plan     plan
+
+	h           *Habits
+	custom      bool // some habit is on, and it is a stream
+	speculative int  // habit, where it is more than 1
+	timings     bool // timings in every event were asked for
 
 	sequences []*sequence
 	input     int   // prompt tokens of all sequences
@@ -56,6 +62,16 @@ type reply struct {
 	ended    int64 // when its last one was about to be
 	lateness int64
 	written  []int64
+
+	joined  bool    // several events share an HTTP chunk …
+	joinAt  int     // … that starts here
+	carries bool    // the event under way has tokens …
+	carried int     // … and such a one ends here
+	cuts    []int   // ends of HTTP chunks in the bytes under way, for the outlet
+	events  int     // steps that sent something since the last comment
+	out     *outlet // nil: what is rendered is written
+	marks   []mark  // the truth of a reply with habits
+	stamped int     // marks before it have their stamp
 }
 
 // begin starts a generation: sends the head of a stream and hands the reply
@@ -71,6 +87,10 @@ func (e *Engine) begin(r *reply) {
 			b = r.voice.open(b, r)
 			r.opened = true
 		}
+		if r.h.Comments > 0 && !r.ollama {
+			b = rawEvent(b, r, comment)
+		}
+		r.cuts = r.cuts[:0]
 		r.conn.write(b)
 	}
 	due := r.read + int64(e.cfg.TTFT)
@@ -87,6 +107,9 @@ func (e *Engine) give(q *sequence, n int, due int64) bool {
 	r.given += n
 	b := e.out[:0]
 	if r.plan.kind != faultNone && r.given > r.plan.at {
+		if r.out != nil {
+			e.drain(r)
+		}
 		var over bool
 		if b, over = e.spoil(b, q, n); over {
 			e.out = b
@@ -108,10 +131,13 @@ func (e *Engine) give(q *sequence, n int, due int64) bool {
 		b = response(b, http.StatusOK, "application/json", "", body, r.last)
 		e.send(r, r.output, due, b)
 	} else {
+		if r.custom {
+			b = e.custom(b, q, n, due, done)
+			e.out = b
+			return !done
+		}
 		if !r.opened {
-			r.given -= n // a role is no token, also in running usage
 			b = r.voice.open(b, r)
-			r.given += n
 			r.opened = true
 		}
 		b = r.voice.tokens(b, q, n)
@@ -137,7 +163,17 @@ func (e *Engine) send(r *reply, n int, due int64, b []byte) {
 	if n == 0 {
 		return
 	}
-	now := int64(t.Sub(e.created))
+	e.account(r, n, due, int64(t.Sub(e.created)))
+	if e.truth != nil {
+		wall := t.UnixNano()
+		for range n {
+			r.written = append(r.written, wall)
+		}
+	}
+}
+
+// account counts n tokens that were given now.
+func (e *Engine) account(r *reply, n int, due, now int64) {
 	late := max(0, now-due)
 	r.lateness = max(r.lateness, late)
 	e.stats.late.add(late)
@@ -149,12 +185,6 @@ func (e *Engine) send(r *reply, n int, due int64, b []byte) {
 		e.stats.itl.add(now - r.latest)
 	}
 	r.latest = now
-	if e.truth != nil {
-		wall := t.UnixNano()
-		for range n {
-			r.written = append(r.written, wall)
-		}
-	}
 }
 
 // end closes the books on a reply.
@@ -238,16 +268,30 @@ func response(b []byte, status int, kind, header string, body []byte, last bool)
 // frame reserves the place of a chunk's size; seal fills it in. Between them
 // lies one event, as servers send one chunk for each.
 func frame(b []byte, r *reply) ([]byte, int) {
-	if !r.chunked {
+	if !r.chunked || r.joined {
 		return b, len(b)
 	}
 	return append(b, "000\r\n"...), len(b)
 }
 
 func seal(b []byte, r *reply, at int) []byte {
-	if !r.chunked {
+	if r.joined {
 		return b
 	}
+	if r.chunked {
+		b = size(b, at)
+	}
+	if r.out != nil {
+		r.cuts = append(r.cuts, len(b))
+		if r.carries {
+			r.carries, r.carried = false, len(b)
+		}
+	}
+	return b
+}
+
+// size fills in the size of the chunk that was framed at a place.
+func size(b []byte, at int) []byte {
 	n := len(b) - at - 5
 	if n < 0x100 || n > 0xfff {
 		var hex [16]byte

@@ -74,7 +74,7 @@ func (e *Engine) route(req *http.Request, body []byte) (*reply, plain) {
 	switch path {
 	case "/v1/chat/completions", "/v1/completions", "/api/generate", "/api/chat", "/api/show", "/control/stall":
 		method = http.MethodPost
-	case "/v1/models", "/api/tags", "/api/ps", "/api/version", "/health", "/metrics", "/version", "/":
+	case "/v1/models", "/api/tags", "/api/ps", "/api/version", "/health", "/metrics", "/version", "/truth", "/":
 	default:
 		return nil, failure(path, http.StatusNotFound, "no such path: %s", path)
 	}
@@ -83,7 +83,15 @@ func (e *Engine) route(req *http.Request, body []byte) (*reply, plain) {
 		p.header = "Allow: " + method + "\r\n"
 		return nil, p
 	}
+	if e.cfg.Habits.StrictHost && !localHost(req.Host) {
+		return nil, plain{status: http.StatusForbidden, contentType: "text/plain"}
+	}
 	switch path {
+	case "/truth":
+		if e.truth == nil {
+			return nil, failure(path, http.StatusNotFound, "no truth is kept: start the simulator with --truth")
+		}
+		return nil, plain{http.StatusOK, "application/x-ndjson", "", e.truth.lines(req.URL.Query().Get("id"))}
 	case "/":
 		return nil, plain{http.StatusOK, "text/plain; charset=utf-8", "", []byte("assay simulate is running\n")}
 	case "/metrics":

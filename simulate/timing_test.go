@@ -30,6 +30,9 @@ type truthLine struct {
 	Read    int64   `json:"read_ns"`
 	Written []int64 `json:"written_ns"`
 	Late    int64   `json:"late_us"`
+	Due     []int64 `json:"due_ns"`
+	Tokens  string  `json:"tokens"`
+	Choices []int   `json:"choices"`
 }
 
 // lines are the truth so far, by id.

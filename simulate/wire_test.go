@@ -47,13 +47,18 @@ func TestHistogram(t *testing.T) {
 
 // A token costs no allocation, whatever the voice.
 func TestTokensAllocateNothing(t *testing.T) {
-	e := &Engine{}
+	e, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	h := e.habits()[0]
 	for name, v := range map[string]voice{
-		"chat":       &openAI{e: e, chat: true, model: "m"},
-		"completion": &openAI{e: e, model: "m"},
-		"ollama":     &ollama{e: e, chat: true, model: "m"},
+		"chat":       &openAI{e: e, h: h, shape: e.shapes[0], chat: true, model: "m"},
+		"completion": &openAI{e: e, h: h, shape: e.shapes[1], model: "m"},
+		"ollama":     &ollama{e: e, h: h, chat: true, model: "m"},
 	} {
-		r := &reply{voice: v, chunked: true, stream: true, running: true, output: 100}
+		r := &reply{voice: v, h: h, chunked: true, stream: true, running: true, output: 100}
 		q := &sequence{reply: r, output: 100, given: 5}
 		buf := make([]byte, 0, 4096)
 		if n := testing.AllocsPerRun(100, func() { buf = v.tokens(buf[:0], q, 1) }); n > 0 {

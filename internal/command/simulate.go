@@ -28,11 +28,17 @@ throughput, knee and cliff are known in closed form.
 Faults are off unless asked for. Shares are of requests, 0 to 1; the same seed
 gives the same faults to the same sequence of requests.
 
+Habits are what real engines do on the wire: --like switches on those of one
+engine, --habit one by one, for both APIs or after chat: or completions: for
+one of them.
+
 The manual, with the formulas and every endpoint, is docs/simulate.md.`
 
 const simulateExample = `  assay simulate --ttft 50ms --itl 10ms --truth truth.jsonl
   assay simulate --law batching --slots 64 --kv-tokens 20000 --swap-per-token 1us
   assay simulate --fault-status 500=0.01,429=0.02 --fault-reset 0.01 --seed 7
+  assay simulate --like vllm --habit eos-after=40
+  assay simulate --habit silent-every=3 --habit buffer=4096/50ms
   curl -X POST 'http://127.0.0.1:8000/control/stall?ms=2000'`
 
 // simulateFlags are what the command line adds to a Config.
@@ -45,6 +51,8 @@ type simulateFlags struct {
 	status   []string
 	law      string
 	role     string
+	like     string
+	habits   []string
 }
 
 // NewSimulate is the command `assay simulate`.
@@ -53,7 +61,7 @@ func NewSimulate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "simulate",
 		Short:   "Run an engine whose truth is known",
-		Long:    simulateLong,
+		Long:    simulateLong + "\n\nHabits:\n" + habitTable(),
 		Example: simulateExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,6 +97,9 @@ func NewSimulate() *cobra.Command {
 	fs.StringVar(&f.role, "role-chunk", string(c.Role), "the chunk with only a role comes: first (just before the first token), early (at once) or off")
 	fs.BoolVar(&c.PrefixCache, "prefix-cache", false, "remember prompts and report cached_tokens")
 
+	fs.StringVar(&f.like, "like", "", "have the habits of an engine: vllm, sglang, llama.cpp, ollama or tgi")
+	fs.StringArrayVar(&f.habits, "habit", nil, "NAME[=VALUE]: one habit of the table above, after those of --like; repeatable")
+
 	fs.StringSliceVar(&f.status, "fault-status", nil, "share of requests answered by an error status, as 500=0.01,429=0.02")
 	fs.Float64Var(&x.Reset, "fault-reset", 0, "share of connections reset after some tokens")
 	fs.Float64Var(&x.Truncate, "fault-truncate", 0, "share of streams that end properly, but too early")
@@ -109,9 +120,32 @@ func NewSimulate() *cobra.Command {
 	return cmd
 }
 
+// habitTable is the list of habits as the help prints it.
+func habitTable() string {
+	var b strings.Builder
+	for _, h := range simulate.HabitList() {
+		name := h.Name
+		if h.Value != "" {
+			name += "=" + h.Value
+		}
+		fmt.Fprintf(&b, "  %-20s %s\n", name, h.Help)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
 // resolve turns the flags that are text into the Config's types.
 func (f *simulateFlags) resolve() error {
 	f.config.Law, f.config.Role = simulate.Law(f.law), simulate.Role(f.role)
+	if f.like != "" {
+		if err := f.config.Like(f.like); err != nil {
+			return fmt.Errorf("--like: %w", err)
+		}
+	}
+	for _, h := range f.habits {
+		if err := f.config.SetHabit(h); err != nil {
+			return fmt.Errorf("--habit: %w", err)
+		}
+	}
 	if f.keyFile != "" {
 		b, err := os.ReadFile(f.keyFile)
 		if err != nil {
