@@ -101,6 +101,9 @@ type Load struct {
 	// Utilization is the share of measured capacity that sustain holds.
 	Utilization float64 `json:"utilization,omitempty"`
 	Trace       string  `json:"trace,omitempty"` // replay: a file
+	// TraceBlock is the tokens that one of the trace's hash_ids names; 0: 512, as
+	// in Mooncake's.
+	TraceBlock int `json:"trace_block_tokens,omitempty"`
 
 	// Requests and Duration are those of each stage; one may be zero. In
 	// searches Duration is that of each step.
@@ -314,6 +317,9 @@ func (c *Config) Validate() error {
 	case ModeReplay:
 		if l.Trace == "" {
 			bad("replay needs a trace file")
+		}
+		if l.TraceBlock < 0 {
+			bad("the blocks of a trace have at least 1 token, not %d", l.TraceBlock)
 		}
 		bounded = true
 	default:

@@ -205,10 +205,3 @@ func readShareGPT(in io.Reader, d Data, r ruler) ([]prompt, error) {
 	}
 	return all, nil
 }
-
-// sized gives a prompt of the lengths that a line of a trace asks for.
-func (p *random) sized(i, in, out int) prompt {
-	q := *p
-	q.data.InputTokens, q.data.OutputTokens, q.data.InputSpread, q.data.OutputSpread = max(1, in), max(1, out), 0, 0
-	return q.at(i)
-}

@@ -72,6 +72,7 @@ type run struct {
 	w       *journal.Writer
 	plan    load.Plan
 	trace   []load.Arrival
+	past    replayed
 	node    node
 	source  prompts
 	body    json.RawMessage // merged into every request's body

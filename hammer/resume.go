@@ -41,6 +41,12 @@ func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summ
 		w.Close()
 		return assay.Summary{}, err
 	}
+	if r.trace != nil {
+		if err := r.readReplayed(dir, before); err != nil {
+			w.Close()
+			return assay.Summary{}, err
+		}
+	}
 	r.w = w
 	r.sent, r.done = before.Requests, before.Requests
 	return r.measure(ctx, dir, before)

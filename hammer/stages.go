@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/assay-bench/assay"
@@ -110,7 +109,7 @@ func outcome(stage assay.Stage, s assay.StageSummary) load.Outcome {
 
 // one runs one stage: asked is what the plan asked, todo what is left of it.
 func (r *run) one(ctx context.Context, asked, todo assay.Stage) (assay.StageSummary, error) {
-	schedule, err := load.Of(todo, load.Options{Seed: r.stageSeed(asked), VLLM: r.cfg.Load.Normalise, Trace: r.trace})
+	schedule, err := load.Of(todo, load.Options{Seed: r.stageSeed(asked), VLLM: r.cfg.Load.Normalise, Trace: r.trace, Replay: r.replay(asked.Name)})
 	if err != nil {
 		return assay.StageSummary{}, err
 	}
@@ -163,8 +162,8 @@ func (r *run) stageSeed(s assay.Stage) uint64 {
 func (r *run) newRequest(_ int, a *load.Arrival) *assay.Request {
 	n := int(r.next.Add(1)) - 1
 	req := &assay.Request{ID: r.cfg.RequestIDs + strconv.Itoa(n), Prompt: n}
-	if a != nil {
-		req.AskedInput, req.AskedOutput = a.Input, a.Output
+	if r.trace != nil {
+		req.Prompt = r.lineOf(n, a)
 	}
 	return req
 }
@@ -176,12 +175,7 @@ func (r *run) do(ctx context.Context, req *assay.Request) {
 
 // job makes what is sent for a request.
 func (r *run) job(req *assay.Request) *inference.Job {
-	var p prompt
-	if words, ok := r.source.(*random); ok && r.cfg.Load.Mode == ModeReplay {
-		p = words.sized(req.Prompt, req.AskedInput, req.AskedOutput)
-	} else {
-		p = r.feed.take(req.Prompt)
-	}
+	p := r.promptOf(req)
 	s := r.cfg.Sampling
 	job := &inference.Job{Prompt: p.text, MaxTokens: p.output, IgnoreEOS: s.IgnoreEOS}
 	if b := r.batchOf(); b > 1 {
@@ -236,9 +230,7 @@ var errNoUsage = errors.New("the engine does not say how many tokens a prompt ha
 
 // prepare learns the engine's tokens and starts making prompts.
 func (r *run) prepare(ctx context.Context, before *journal.Resumed) error {
-	if r.cfg.RequestIDs == "" {
-		r.cfg.RequestIDs = strings.ToLower(r.id[len(r.id)-8:]) + "-"
-	}
+	r.cfg.RequestIDs = r.requestIDs()
 	ruler, err := r.calibrate(ctx)
 	switch {
 	case errors.Is(err, errNoUsage):
@@ -250,23 +242,9 @@ func (r *run) prepare(ctx context.Context, before *journal.Resumed) error {
 		r.event(assay.EventCalibrated, "", fmt.Sprintf("%.3f tokens a word, %.0f beside", ruler.perWord, ruler.overhead),
 			map[string]float64{"tokens_per_word": ruler.perWord, "overhead_tokens": ruler.overhead})
 	}
-	if r.cfg.Data.Kind == "random" {
-		r.source = newRandom(r.cfg.Data, ruler, r.cfg.Seed, r.id)
-	} else {
-		set, err := newDataset(r.cfg.Data, ruler, r.cfg.Seed)
-		if err != nil {
-			return err
-		}
-		r.source = set
+	if err := r.supply(ruler, before); err != nil {
+		return err
 	}
-	first := 0
-	if before != nil {
-		// Numbers that were under way when the run broke off are not used
-		// again: a late answer to one must not be taken for another.
-		first = before.NextPrompt() + 1<<16
-	}
-	r.next.Store(int64(first))
-	r.feed = newFeed(r.source, first, r.cfg.ahead())
 	r.gen = &load.Generator{
 		Do: r.do, Record: r.record, New: r.newRequest,
 		Now:   r.clock.Now,

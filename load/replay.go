@@ -8,6 +8,7 @@ import (
 
 // Arrival is one line of a trace.
 type Arrival struct {
+	N      int           // its place among the requests of the trace, from 0
 	At     time.Duration // since the trace began
 	Input  int           // tokens
 	Output int           // tokens
@@ -21,16 +22,50 @@ type Arrival struct {
 	Blocks []int64
 }
 
-// Replay sends a trace again. speed multiplies its pace, think times included;
-// zero is 1. Whatever became of a turn, the next turn of its conversation
-// follows it.
-func Replay(trace []Arrival, speed float64) Schedule {
-	if !(speed > 0) {
-		speed = 1
+// ReplayOptions is how a trace is sent. The zero value sends all of it.
+type ReplayOptions struct {
+	// Speed multiplies the trace's pace, think times included; zero is 1.
+	Speed float64
+	// Sent says how the request at this place of the trace was sent before; nil:
+	// none was. The schedule then begins where the trace stopped, which is where
+	// the last request went out that Sent knows of.
+	Sent func(n int) Sent
+}
+
+// Sent is what became of a request of a trace in a run that was interrupted.
+type Sent uint8
+
+// What became of it.
+const (
+	SentNot   Sent = iota // it has not gone out
+	SentAgain             // it went out and was interrupted: it is due at once
+	SentDone              // it is over, however it ended
+)
+
+// Replay sends a trace again. Whatever became of a turn, the next turn of its
+// conversation follows it. A turn whose predecessor was over before an
+// interruption is due its think time after the start.
+func Replay(trace []Arrival, o ReplayOptions) Schedule {
+	if !(o.Speed > 0) {
+		o.Speed = 1
 	}
-	r := &replay{trace: trace, speed: speed, following: map[int]int{}, turn: map[int]int{}}
-	latest := map[string]int{}
+	if o.Sent == nil {
+		o.Sent = func(int) Sent { return SentNot }
+	}
+	r := &replay{trace: trace, speed: o.Speed, following: map[int]int{}, turn: map[int]int{}}
 	for i, a := range trace {
+		if o.Sent(i) != SentNot {
+			r.from = max(r.from, a.At)
+		}
+	}
+	latest := map[string]int{} // what must end before the conversation's next turn
+	begun := map[string]bool{}
+	for i, a := range trace {
+		if o.Sent(i) == SentDone {
+			begun[a.Conversation] = true
+			continue
+		}
+		at := r.at(a)
 		if a.Conversation != "" {
 			before, follows := latest[a.Conversation]
 			latest[a.Conversation] = i
@@ -38,8 +73,11 @@ func Replay(trace []Arrival, speed float64) Schedule {
 				r.following[before] = i
 				continue
 			}
+			if begun[a.Conversation] && o.Sent(i) == SentNot {
+				at = max(at, r.scaled(a.Think))
+			}
 		}
-		r.due = append(r.due, due{at: r.scaled(a.At), item: i})
+		r.due = append(r.due, due{at: at, item: i})
 	}
 	slices.SortStableFunc(r.due, due.compare)
 	return r
@@ -48,10 +86,11 @@ func Replay(trace []Arrival, speed float64) Schedule {
 type replay struct {
 	trace     []Arrival
 	speed     float64
-	due       []due       // what does not wait for another, in order; taken from the front
-	turns     dueHeap     // turns whose predecessor has ended
-	following map[int]int // item → the next turn of its conversation
-	turn      map[int]int // request under way → its item, where a turn follows
+	from      time.Duration // of the trace: where it goes on
+	due       []due         // what does not wait for another, in order; taken from the front
+	turns     dueHeap       // turns whose predecessor has ended
+	following map[int]int   // item → the next turn of its conversation
+	turn      map[int]int   // request under way → its item, where a turn follows
 	issued    int
 	offered   due
 	isTurn    bool
@@ -79,6 +118,9 @@ func (r *replay) scaled(d time.Duration) time.Duration {
 	return seconds(d.Seconds() / r.speed)
 }
 
+// at is when a line is due that waits for no other.
+func (r *replay) at(a Arrival) time.Duration { return r.scaled(max(0, a.At-r.from)) }
+
 func (r *replay) Next(st State) Step {
 	if st.Issued > r.issued {
 		if r.isTurn {
@@ -95,7 +137,7 @@ func (r *replay) Next(st State) Step {
 		delete(r.turn, st.Ended)
 		next := r.following[item]
 		a := r.trace[next]
-		heap.Push(&r.turns, due{at: max(r.scaled(a.At), st.Freed+r.scaled(a.Think)), item: next})
+		heap.Push(&r.turns, due{at: max(r.at(a), st.Freed+r.scaled(a.Think)), item: next})
 	}
 	switch {
 	case len(r.due) > 0 && (len(r.turns) == 0 || r.due[0].compare(r.turns[0]) < 0):

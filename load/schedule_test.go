@@ -269,7 +269,7 @@ func TestLimit(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	trace := []Arrival{{At: 4 * time.Second, Input: 1}, {At: 2 * time.Second, Input: 2}, {At: 2 * time.Second, Input: 3}}
-	s := Replay(trace, 2)
+	s := Replay(trace, ReplayOptions{Speed: 2})
 	for i, want := range []struct {
 		at    time.Duration
 		input int
@@ -294,7 +294,7 @@ func TestReplayProperty(t *testing.T) {
 				Think:        time.Duration(rapid.IntRange(0, 100).Draw(t, "think")) * time.Millisecond,
 			}
 		}), 1, 30).Draw(t, "trace")
-		s := Replay(trace, 0)
+		s := Replay(trace, ReplayOptions{})
 		type flight struct{ n, item int }
 		var under []flight
 		ended := map[string]time.Duration{}

@@ -16,9 +16,9 @@ type Options struct {
 	// requests is given: their times are stretched such that the last goes out at
 	// exactly Requests ÷ Rate.
 	VLLM bool
-	// Trace is what a stage of kind replay sends, at Speed times its pace (zero: 1).
-	Trace []Arrival
-	Speed float64
+	// Trace is what a stage of kind replay sends, as Replay says.
+	Trace  []Arrival
+	Replay ReplayOptions
 }
 
 // fastest is the highest rate that makes sense to ask of one process. It keeps
@@ -70,7 +70,7 @@ func shape(stage assay.Stage, o Options) (Schedule, error) {
 		if len(o.Trace) == 0 {
 			return nil, errors.New("the trace has no requests")
 		}
-		return Replay(o.Trace, o.Speed), nil
+		return Replay(o.Trace, o.Replay), nil
 	case assay.LoadOpen:
 		return openStage(stage, rampUp, o)
 	case assay.LoadRamp:

@@ -232,6 +232,7 @@ func (t *trace) shifted() ([]Arrival, error) {
 		}
 	}
 	for i, at := range t.at {
+		t.arrivals[i].N = i
 		if math.IsNaN(at) {
 			continue
 		}

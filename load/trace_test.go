@@ -40,6 +40,9 @@ func TestReadTrace(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			for i := range tc.want {
+				tc.want[i].N = i
+			}
 			got, err := ReadTrace(strings.NewReader(tc.text))
 			if err != nil || !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("%+v %v, want %+v", got, err, tc.want)
@@ -89,7 +92,7 @@ func FuzzReadTrace(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := Replay(trace, 1)
+		s := Replay(trace, ReplayOptions{})
 		now := time.Duration(0)
 		for i := range trace {
 			a := trace[i]

@@ -41,6 +41,7 @@ type hammerFlags struct {
 	sustain                          float64
 	replay                           string
 	traceMultiplier                  float64
+	traceBlock                       int
 	slo                              []string
 
 	// Data.
@@ -189,6 +190,7 @@ func (f *hammerFlags) registerData(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.ignoreEOS, "ignore-eos", false, "make the engine go on to the full length; random data implies it")
 	fs.BoolVar(&f.selfTimed, "self-timed", false, "with timed_trace, where it is implied")
 	fs.Float64Var(&f.traceMultiplier, "timed-trace-sec-multiplier", 1, "with timed_trace: 0.001, its timestamps are milliseconds")
+	fs.IntVar(&f.traceBlock, "timed-trace-chunk-hash-size", 16, "`tokens` that one of a trace's hash_ids names; 512 with --replay")
 	fs.Float64Var(&f.temperature, "temperature", 0, "sent when given")
 	fs.Float64Var(&f.topP, "top-p", 0, "sent when given")
 	fs.IntVar(&f.topK, "top-k", 0, "sent when given")

@@ -216,6 +216,11 @@ func (r *resolver) ownLoad(mode string) {
 	default: // --replay, timed_trace
 		l.Mode, l.Trace = hammer.ModeReplay, r.replay
 		l.Concurrency, l.Duration = r.maxConcurrency, assay.Duration(r.duration)
+		if mode != "--replay" || r.given("timed-trace-chunk-hash-size") {
+			if l.TraceBlock = r.traceBlock; l.TraceBlock < 1 {
+				r.bad("--timed-trace-chunk-hash-size must be at least 1, not %d", l.TraceBlock)
+			}
+		}
 		if mode != "--replay" {
 			r.timedTrace(&l)
 		}

@@ -168,3 +168,20 @@ func TestQueueingEngineIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// A trace's blocks have vLLM's length by vLLM's name for a replay, Mooncake's by
+// ours, and the one that is given.
+func TestBlocksOfATrace(t *testing.T) {
+	const timed = "--dataset-name timed_trace --dataset-path t --timed-trace-sec-multiplier 0.001"
+	for args, want := range map[string]int{
+		"--replay t": 0, timed: 16, timed + " --timed-trace-chunk-hash-size 512": 512,
+		"--replay t --timed-trace-chunk-hash-size 64": 64,
+	} {
+		if cfg, _, _, err := resolve(strings.Fields(args), nil); err != nil || cfg.Load.TraceBlock != want {
+			t.Errorf("%s: %d tokens, %v", args, cfg.Load.TraceBlock, err)
+		}
+	}
+	if _, _, _, err := resolve([]string{"--replay", "t", "--timed-trace-chunk-hash-size", "0"}, nil); err == nil {
+		t.Error("blocks of no tokens are accepted")
+	}
+}

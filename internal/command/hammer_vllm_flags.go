@@ -108,7 +108,7 @@ var vllmFlags = []vllmFlag{
 	{"sonnet-output-len", refused, "1", "The sonnet data is not here; use --random-output-len."},
 	{"sonnet-prefix-len", refused, "1", "The sonnet data is not here; use --random-prefix-len."},
 	{"sharegpt-output-len", honoured, "1", "A fixed output length instead of that of the data."},
-	{"timed-trace-chunk-hash-size", noted, "1", "Prompts are made by length, not from hash ids."},
+	{"timed-trace-chunk-hash-size", honoured, "1", "Tokens that one of `hash_ids` names: 16 as there, and 512, as in Mooncake's traces, with --replay."},
 	{"timed-trace-sec-multiplier", honoured, "1", "Must be 0.001: timestamps are milliseconds, as in Mooncake's traces."},
 	{"timed-trace-label-timestamp", refused, "1", noTraceName},
 	{"timed-trace-label-input-length", refused, "1", noTraceName},
