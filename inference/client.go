@@ -69,10 +69,12 @@ type Client struct {
 	gapNS     int64
 	tlsConfig *tls.Config
 
-	addr   string
-	known  atomic.Pointer[string]
+	addrs  addresses
 	dialer net.Dialer
 	head   []byte // of each request, up to what differs
+
+	counting, timingsPerToken bool
+	sentinel                  sentinel
 
 	clock    *clock.Clock
 	ownClock bool
@@ -101,6 +103,7 @@ func New(cfg Config) (*Client, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.wg.Go(func() { c.watchdog(ctx) })
+	c.wg.Go(func() { c.watchSelf(ctx) })
 	return c, nil
 }
 
@@ -168,7 +171,7 @@ func (c *Client) target(u *url.URL, cfg Config) error {
 	} else if port == "" {
 		port = "80"
 	}
-	c.addr = net.JoinHostPort(u.Hostname(), port)
+	c.addrs.host, c.addrs.port = u.Hostname(), port
 
 	path := cfg.Endpoint
 	if path == "" {
@@ -182,12 +185,19 @@ func (c *Client) target(u *url.URL, cfg Config) error {
 	if !c.backend.sse() {
 		accept = "application/x-ndjson"
 	}
-	b := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: assay\r\nAccept: %s\r\nAccept-Encoding: identity\r\nContent-Type: application/json\r\n", path, u.Host, accept)
+	host := u.Host
+	if v, ok := header(cfg.Headers, "Host"); ok {
+		if v == "" || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+			return fmt.Errorf("header \"Host\": %q is not a host", v)
+		}
+		host = v
+	}
+	b := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: assay\r\nAccept: %s\r\nAccept-Encoding: identity\r\nContent-Type: application/json\r\n", path, host, accept)
 	if c.fresh {
 		b = append(b, "Connection: close\r\n"...)
 	}
 	var err error
-	if cfg.APIKey != "" {
+	if _, own := header(cfg.Headers, "Authorization"); cfg.APIKey != "" && !own {
 		if b, err = appendHeader(b, "Authorization", "Bearer "+cfg.APIKey); err != nil {
 			return errors.New("the API key cannot be sent in a header")
 		}
@@ -197,6 +207,16 @@ func (c *Client) target(u *url.URL, cfg Config) error {
 	}
 	c.head = b
 	return nil
+}
+
+// header finds a header whatever the case of its name.
+func header(h map[string]string, name string) (value string, ok bool) {
+	for k, v := range h {
+		if strings.EqualFold(k, name) {
+			return v, true
+		}
+	}
+	return "", false
 }
 
 // joinPath puts an endpoint behind a base path. A base that ends in /v1, as
@@ -236,11 +256,23 @@ func appendHeader(b []byte, name, value string) ([]byte, error) {
 		return b, fmt.Errorf("header %q: its value has control characters", name)
 	}
 	switch strings.ToLower(name) {
-	case "content-length", "transfer-encoding", "connection", "host", "accept-encoding", "x-request-id":
+	case "host":
+		return b, nil // it stands in the head's first lines already
+	case "content-length", "transfer-encoding", "connection", "accept-encoding", "x-request-id":
 		return b, fmt.Errorf("header %q is the client's own", name)
 	}
 	b = append(append(b, name...), ": "...)
 	return append(append(b, value...), '\r', '\n'), nil
+}
+
+// Heard is when an event of any stream last came, in Unix nanoseconds on the
+// run's time-line; 0: never. An engine that sends tokens is alive, also when no
+// answer is complete yet.
+func (c *Client) Heard() (at int64) {
+	for _, s := range c.streams.all() {
+		at = max(at, s.watch.heard.Load())
+	}
+	return at
 }
 
 // Source says whose clock arrivals are by.

@@ -24,13 +24,15 @@ type conn struct {
 	s    *stream // the request that it serves
 	sent int64   // when that request's first byte was about to be written
 	seq  uint64  // number of the last read
-	now  int64   // when our code had it
-	wall int64   // the kernel's stamp of it, 0 for none
+	segs segments
+	now  int64 // when our code had it
+	wall int64 // the kernel's stamp of it, 0 for none
 
 	pumpFn func(fd uintptr) bool
 	shut   atomic.Bool
 
 	idleSince, maxIdle int64
+	address            string // of the peer
 }
 
 // dial makes a connection that is ready for a request. It leaves the process
@@ -47,23 +49,11 @@ func (c *Client) dial(ctx context.Context) (cn *conn, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.timeouts.Connect)
 	defer cancel()
-	addr := c.addr
-	known := c.known.Load()
-	if known != nil {
-		addr = *known // the address of several that answered
-	}
-	tcp, err := c.dialer.DialContext(ctx, "tcp", addr)
+	tcp, err := c.connect(ctx)
 	if err != nil {
-		if known != nil {
-			c.known.CompareAndSwap(known, nil)
-		}
 		return nil, err
 	}
-	if known == nil {
-		a := tcp.RemoteAddr().String()
-		c.known.Store(&a)
-	}
-	cn = &conn{c: c, tcp: tcp}
+	cn = &conn{c: c, tcp: tcp, address: tcp.RemoteAddr().String(), segs: segments{known: true}}
 	if c.stamps {
 		if raw, err := tcp.(*net.TCPConn).SyscallConn(); err == nil && stampReads(raw) == nil {
 			cn.raw = raw
@@ -142,7 +132,11 @@ func (cn *conn) receivePlain(s *stream) error {
 				cn.now, cn.wall = cn.c.clock.Now(), 0
 			}
 			s.read(cn.seq, cn.now, cn.wall)
-			if s.feed(buf.data[:n]) {
+			over := s.feed(buf.data[:n])
+			if s.inRead > 1 {
+				s.blame(false)
+			}
+			if over {
 				return nil
 			}
 		}

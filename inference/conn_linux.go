@@ -126,7 +126,12 @@ func (cn *conn) pumpInto(s *stream, fd uintptr, buf *buffer) (over bool) {
 		now := cn.c.clock.Now()
 		cn.seq++
 		s.read(cn.seq, now, wall)
-		if s.feed(buf.data[:n]) {
+		cn.segs.read(n == len(buf.data))
+		over := s.feed(buf.data[:n])
+		if s.inRead > 1 {
+			s.blame(cn.segs.single(dataSegments(fd)))
+		}
+		if over {
 			return true
 		}
 		if n < len(buf.data) && s.frame != frameClose && !s.done && s.finished == 0 {

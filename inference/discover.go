@@ -129,9 +129,13 @@ func (q question) get(ctx context.Context, path string, into any) (server string
 		return "", err
 	}
 	for k, v := range q.opt.Headers {
+		if strings.EqualFold(k, "Host") {
+			req.Host = v
+			continue
+		}
 		req.Header.Set(k, v)
 	}
-	if q.opt.APIKey != "" {
+	if q.opt.APIKey != "" && req.Header.Get("Authorization") == "" {
 		req.Header.Set("Authorization", "Bearer "+q.opt.APIKey)
 	}
 	resp, err := q.client.Do(req)

@@ -3,7 +3,6 @@ package inference
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -17,13 +16,19 @@ import (
 //
 // When ctx ends, so does the request, as cancelled.
 func (c *Client) Do(ctx context.Context, job *Job, r *assay.Request) {
+	c.serve(ctx, job, r)
+}
+
+func (c *Client) serve(ctx context.Context, job *Job, r *assay.Request) Habits {
 	s := c.streams.take()
 	s.reset(r, job)
 	c.do(ctx, s, job)
 	s.settle()
+	saw := s.saw
 	s.r = nil
 	c.streams.give(s)
 	r.End = c.clock.Now()
+	return saw
 }
 
 func (c *Client) do(ctx context.Context, s *stream, job *Job) {
@@ -54,6 +59,9 @@ func (c *Client) do(ctx context.Context, s *stream, job *Job) {
 		}
 		r.Connect = c.clock.Now()
 	}
+	if c.addrs.several() {
+		r.Address = cn.address
+	}
 	gen := s.watch.attach(cn, phaseFirst, c.clock.Now()+int64(c.timeouts.FirstToken), started+int64(c.timeouts.Total))
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { s.watch.cancel(gen) })
@@ -66,7 +74,6 @@ func (c *Client) do(ctx context.Context, s *stream, job *Job) {
 	// An engine may refuse before it has read everything, so what it said counts
 	// even if it did not let us finish.
 	s.readErr = cn.receive(s)
-	s.endRead()
 	clean := s.watch.detach()
 	if s.complete && s.keep && clean && werr == nil && !c.fresh && s.err == nil {
 		cn.idleSince, cn.maxIdle = c.clock.Now(), s.maxIdle
@@ -126,13 +133,13 @@ func (s *stream) judge(kept bool) {
 	case s.err != nil:
 		r.Error, r.Detail = assay.FailStreamError, detail(s.err)
 	case s.complete && ended || s.done:
-		if s.tokens == 0 {
+		if s.tokens() == 0 {
 			r.Error, r.Detail = assay.FailEmpty, "an answer without a token"
 		}
 	case s.complete && s.events == 0:
 		r.Error, r.Detail = assay.FailEmpty, "a reply without an event"
 	case s.complete:
-		r.Error, r.Detail = assay.FailTruncated, "the stream ended after "+tokensWord(s.tokens)+" without saying so"
+		r.Error, r.Detail = assay.FailTruncated, "the stream ended after "+tokensWord(s.tokens())+" without saying so"
 	case why != killedNot:
 		r.Error, r.Detail = s.killedDetail(why)
 	case s.readErr != nil && isReset(s.readErr):
@@ -146,7 +153,7 @@ func (s *stream) judge(kept bool) {
 
 // brokenOff says where the connection ended.
 func (s *stream) brokenOff(kept bool) string {
-	where := "after " + tokensWord(s.tokens)
+	where := "after " + tokensWord(s.tokens())
 	switch {
 	case s.part == partHead && len(s.head) == 0 && kept:
 		where = "on a kept connection, before any reply"
@@ -179,22 +186,45 @@ func tokensWord(n int) string {
 	return strconv.Itoa(n) + " tokens"
 }
 
+// tokens is the number of output tokens, by the engine's count where there is
+// one, else that of visible chunks.
+func (s *stream) tokens() int {
+	if n := s.total(); n > 0 {
+		return int(n)
+	}
+	n := 0
+	for i := range s.marks {
+		if s.marks[i].kind&kindVisible != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// total is the engine's count of the whole answer; 0 where it gave none.
+func (s *stream) total() int64 {
+	n := s.completion
+	if s.counting() {
+		n = max(n, s.counted())
+	}
+	return n
+}
+
 // settle moves what was counted into the request.
 func (s *stream) settle() {
 	r := s.r
-	if len(s.other) > 0 {
-		r.Other = string(s.other)
-	} else {
-		r.Other = ""
-	}
-	if s.uneven && !s.unsure {
-		r.ChunkTokens = slices.Clone(s.perChunk)
-	}
+	s.saw.CountsEach = s.saw.early && s.saw.rises >= 2
+	s.saw.Usage = s.usage && s.completion > 0
+	total := s.total()
+	placed := s.place(total)
+	s.arrivals()
 	switch {
-	case s.usage && (s.completion > 0 || s.tokens == 0):
-		r.OutputTokens, r.TokensFrom = int(s.completion), "usage"
-	case s.tokens > 0:
-		r.OutputTokens, r.TokensFrom = s.tokens, "chunks"
+	case total > 0:
+		r.OutputTokens, r.TokensFrom = int(total), "usage"
+	case placed > 0:
+		r.OutputTokens, r.TokensFrom = int(placed), "chunks"
+	case s.usage:
+		r.TokensFrom = "usage"
 	}
 	if s.usage {
 		r.InputTokens, r.CachedTokens = int(s.prompt), int(s.cached)

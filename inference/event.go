@@ -8,23 +8,25 @@ type event struct {
 	tool      bool // a tool call, or a piece of one
 	role      bool
 	choices   bool // at least one choice
+	line      bool // one of Ollama's, with a piece of an answer or room for one
+	details   bool // kinds of completion tokens are told
 	done      bool // Ollama's last line
 	usage     bool // prompt and completion hold what the engine counted
 	timings   bool
 	failed    bool // an error; from and to delimit it
 
 	finished int // choices that have a finish_reason
+	index    int // of the first choice
 
 	prompt, completion, cached int64
 
 	total, load, promptNS, evalNS int64 // the engine's own timings in nanoseconds
 	promptN, evalN                int64
 
+	firstNS, generationNS, queuedNS int64
+
 	from, to int
 }
-
-// token reports whether the event is a token chunk.
-func (e *event) token() bool { return e.content || e.reasoning || e.tool }
 
 // scanEvent reads one event of either dialect: their names do not collide. It
 // appends the answer's text to *text unless that is nil. It reports whether b
@@ -57,14 +59,18 @@ func (e *event) member(s *scanner, text *[]byte) {
 		e.readUsage(s)
 	case "timings":
 		e.readTimings(s)
+	case "metrics":
+		e.readMetrics(s)
 	case "error":
 		e.readError(s)
 	// Ollama
 	case "response":
+		e.line = true
 		piece(s, &e.content, text)
 	case "thinking":
 		piece(s, &e.reasoning, nil)
 	case "message":
+		e.line = true
 		e.readMessage(s, text)
 	case "done":
 		e.done = s.flag()
@@ -123,15 +129,16 @@ func (e *event) readChoices(s *scanner, text *[]byte) {
 		return
 	}
 	for {
+		one := !e.choices
 		e.choices = true
-		e.readChoice(s, text)
+		e.readChoice(s, text, one)
 		if !s.more(']') {
 			return
 		}
 	}
 }
 
-func (e *event) readChoice(s *scanner, text *[]byte) {
+func (e *event) readChoice(s *scanner, text *[]byte, first bool) {
 	if s.space() != '{' {
 		s.skip()
 		return
@@ -146,6 +153,10 @@ func (e *event) readChoice(s *scanner, text *[]byte) {
 			e.readMessage(s, text)
 		case "text":
 			piece(s, &e.content, text)
+		case "index":
+			if v, ok := s.whole(); ok && first {
+				e.index = int(min(v, maxChoices))
+			}
 		case "finish_reason":
 			if raw, _ := s.text(); len(raw) > 0 {
 				e.finished++
@@ -217,6 +228,9 @@ func (e *event) readUsage(s *scanner) {
 			count(s, &e.completion, &e.usage)
 		case "prompt_tokens_details":
 			e.readDetails(s)
+		case "completion_tokens_details":
+			e.details = s.space() == '{'
+			s.skip()
 		default:
 			s.skip()
 		}
@@ -267,6 +281,33 @@ func (e *event) readTimings(s *scanner) {
 			count(s, &e.evalN, nil)
 		case "predicted_ms":
 			millis(s, &e.evalNS, &e.timings)
+		default:
+			s.skip()
+		}
+		if !s.more('}') {
+			return
+		}
+	}
+}
+
+// readMetrics reads vLLM's own figures of the request.
+func (e *event) readMetrics(s *scanner) {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	if !s.open('}') {
+		return
+	}
+	var buf [64]byte
+	for {
+		switch string(s.key(&buf)) {
+		case "time_to_first_token_ms":
+			millis(s, &e.firstNS, &e.timings)
+		case "generation_time_ms":
+			millis(s, &e.generationNS, &e.timings)
+		case "queue_time_ms":
+			millis(s, &e.queuedNS, nil)
 		default:
 			s.skip()
 		}

@@ -74,7 +74,14 @@ func faults() []fault {
 			w.head("200 OK", "Content-Type: "+w.d.kind)
 			w.raw(w.d.wrap(w.d.token("a")))
 		}},
-		{"empty", assay.FailEmpty, "", 0, 0, func(w *wire) { w.stream(); w.finish() }},
+		{"empty", assay.FailEmpty, "", 0, 0, func(w *wire) {
+			w.stream()
+			for _, e := range w.d.finish { // nobody counted a token
+				w.event(strings.NewReplacer(`"completion_tokens":2`, `"completion_tokens":0`, `"eval_count":2`, `"eval_count":0`).Replace(e))
+			}
+			w.raw("0\r\n\r\n")
+			w.keep = true
+		}},
 		{"nothing", assay.FailEmpty, "", 0, 0, func(w *wire) { w.head("200 OK", "Content-Type: "+w.d.kind, "Content-Length: 0") }},
 		{"204", assay.FailEmpty, "", 0, 0, func(w *wire) { w.head("204 No Content") }},
 		{"error event", assay.FailStreamError, "out of memory", 1, 0, func(w *wire) { w.stream(); w.token("a"); w.event(w.d.failure) }},

@@ -213,6 +213,9 @@ func (c *Client) openAIOptions(o *object, job *Job) {
 	if job.IgnoreEOS {
 		o.lit("ignore_eos", "true")
 	}
+	if c.timingsPerToken {
+		o.lit("timings_per_token", "true")
+	}
 	switch c.usage {
 	case UsageOnce:
 		o.lit("stream_options", `{"include_usage":true}`)

@@ -50,7 +50,6 @@ func parse(c *Client, reply []byte, piece func() int) *assay.Request {
 		s.eof()
 		s.readErr = os.ErrDeadlineExceeded
 	}
-	s.endRead()
 	s.judge(false)
 	s.settle()
 	return r
@@ -92,6 +91,7 @@ func TestWire(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := offline(t, tt.backend)
+			c.Tune(Tuning{Counting: tt.want.ChunkTokens != nil})
 			r := parse(c, reply, func() int { return len(reply) })
 			if r.Error != tt.want.Error || tt.want.Status != 0 && r.Status != tt.want.Status {
 				t.Fatalf("%d %q %s", r.Status, r.Error, r.Detail)
@@ -198,32 +198,38 @@ func TestEventAcrossReads(t *testing.T) {
 	feed := func(seq uint64, ms int64, text string) {
 		s.read(seq, at+ms*1e6+5000, at+ms*1e6) // read 5 µs after it arrived
 		s.feed([]byte(text))
+		if s.inRead > 1 {
+			s.blame(false)
+		}
 	}
 	feed(1, 1, head+ev[:50])
 	feed(2, 4, ev[50:])
 	feed(3, 9, ev+ev[:10])
+	c.sentinel.woke(at+10.9e6, 1.8e6) // the client was late for these two
 	feed(4, 11, ev[10:]+ev)
-	feed(5, 20, ev)
-	s.endRead()
-	want := []int32{5000, assay.MarkGap(2000), assay.MarkGap(0), 9000}
+	c.sentinel.woke(at+30e6, 0) // and in time for these
+	feed(5, 30, ev+ev)
+	s.place(0)
+	s.arrivals()
+	want := []int32{5000, assay.MarkGap(2000), assay.MarkGap(0), 19000, 0}
 	if !c.stamps {
 		t.Skip("no stamps here")
 	}
-	if r.First != at+4e6 || !reflect.DeepEqual(r.Gaps, want) || r.Last != at+20e6 {
+	if r.First != at+4e6 || !reflect.DeepEqual(r.Gaps, want) || r.Last != at+30e6 {
 		t.Fatalf("first +%d, gaps %v want %v", r.First-at, r.Gaps, want)
 	}
-	if r.Reads != 4 || r.MergedReads != 1 || r.FirstMerged || r.FirstLag != 5 || r.MaxLag != 5 {
+	if r.Reads != 4 || r.MergedReads != 1 || r.BurstReads != 1 || r.BurstChunks != 2 || r.FirstMerged || r.FirstLag != 5 || r.MaxLag != 5 {
 		t.Fatalf("%+v", r)
 	}
 	if got := fmt.Sprint(c.TakeLag(nil)); got != "[5 5]" {
 		t.Fatalf("lag %s", got)
 	}
 	// A stamp from the future: the wall clock was stepped.
-	feed(6, 30, "")
-	s.read(7, at+31e6, at+35e6)
+	feed(6, 40, "")
+	s.read(7, at+41e6, at+45e6)
 	s.feed([]byte(ev))
-	if !r.ClockStep || r.Last != at+31e6 {
-		t.Fatalf("step %v, last +%d", r.ClockStep, r.Last-at)
+	if last := s.marks[len(s.marks)-1].at; !r.ClockStep || last != at+41e6 {
+		t.Fatalf("step %v, last +%d", r.ClockStep, last-at)
 	}
 }
 
@@ -233,8 +239,8 @@ func TestFeedDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, read); n != 0 {
 		t.Fatalf("%v allocations an event", n)
 	}
-	if s.tokens < 1000 || s.err != nil {
-		t.Fatalf("%d tokens, %v", s.tokens, s.err)
+	if s.tokens() < 1000 || s.err != nil {
+		t.Fatalf("%d tokens, %v", s.tokens(), s.err)
 	}
 }
 
@@ -257,8 +263,8 @@ func warm(t testing.TB) (*stream, func()) {
 		if s.feed(ev) {
 			t.Fatal("over")
 		}
-		if len(r.Gaps) == cap(r.Gaps) {
-			r.Gaps, s.tokens, s.inRead = r.Gaps[:0], 1, 0
+		if len(s.marks) == cap(s.marks) {
+			s.marks = s.marks[:1]
 		}
 	}
 }

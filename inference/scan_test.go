@@ -28,15 +28,20 @@ func TestScanEvent(t *testing.T) {
 		{"usage of floats", `{"usage":{"prompt_tokens":3.0,"completion_tokens":0}}`, event{usage: true, prompt: 3}},
 		{"timings", `{"timings":{"prompt_n":12,"prompt_ms":27.5,"predicted_n":8,"predicted_ms":52}}`, event{timings: true, promptN: 12, promptNS: 27_500_000, evalN: 8, evalNS: 52_000_000}},
 		{"error", `{"error":{"message":"m"}}`, event{failed: true, from: 9, to: 24}},
-		{"error null", `{"error":null,"response":"x"}`, event{content: true}},
+		{"error null", `{"error":null,"response":"x"}`, event{content: true, line: true}},
 		{"escaped name", `{"\u0063hoices":[{"te\u0078t":"\n"}]}`, event{content: true, choices: true}},
-		{"ollama", `{"model":"m","response":"a","done":false}`, event{content: true}},
-		{"ollama thinking", `{"model":"m","response":"","thinking":"t","done":false}`, event{reasoning: true}},
-		{"ollama chat", `{"message":{"role":"assistant","content":"","thinking":"t"},"done":false}`, event{reasoning: true, role: true}},
-		{"ollama tool", `{"message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]},"done":false}`, event{tool: true, role: true}},
+		{"ollama", `{"model":"m","response":"a","done":false}`, event{content: true, line: true}},
+		{"ollama thinking", `{"model":"m","response":"","thinking":"t","done":false}`, event{reasoning: true, line: true}},
+		{"ollama chat", `{"message":{"role":"assistant","content":"","thinking":"t"},"done":false}`, event{reasoning: true, role: true, line: true}},
+		{"ollama tool", `{"message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]},"done":false}`, event{tool: true, role: true, line: true}},
 		{"ollama done", `{"response":"","done":true,"done_reason":"length","total_duration":5,"load_duration":1,"prompt_eval_count":7,"prompt_eval_duration":2,"eval_count":8,"eval_duration":3}`,
-			event{done: true, usage: true, timings: true, total: 5, load: 1, prompt: 7, promptNS: 2, completion: 8, evalNS: 3}},
-		{"kinds that are wrong", `{"choices":{"text":"a"},"usage":[1],"timings":"x","message":7,"done":"true","response":["a"]}`, event{}},
+			event{line: true, done: true, usage: true, timings: true, total: 5, load: 1, prompt: 7, promptNS: 2, completion: 8, evalNS: 3}},
+		{"kinds that are wrong", `{"choices":{"text":"a"},"usage":[1],"timings":"x","message":7,"done":"true","response":["a"],"metrics":3}`, event{line: true}},
+		{"choice", `{"choices":[{"index":3,"text":"a"},{"index":4}],"usage":{"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":1}}}`,
+			event{content: true, choices: true, index: 3, usage: true, completion: 2, details: true}},
+		{"no details", `{"choices":[],"usage":{"completion_tokens":2,"completion_tokens_details":null}}`, event{usage: true, completion: 2}},
+		{"vLLM's metrics", `{"choices":[],"metrics":{"time_to_first_token_ms":46.25,"generation_time_ms":59,"queue_time_ms":0.05,"mean_itl_ms":11.8}}`,
+			event{timings: true, firstNS: 46_250_000, generationNS: 59_000_000, queuedNS: 50_000}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var e event
@@ -69,6 +74,7 @@ type walk struct {
 	d    *json.Decoder
 	e    event
 	text []byte
+	nth  int // of the choices
 }
 
 func (w *walk) value(path []string) {
@@ -77,6 +83,12 @@ func (w *walk) value(path []string) {
 		return
 	}
 	at := strings.Join(path, ".")
+	switch at {
+	case "response", "message":
+		w.e.line = true
+	case "usage.completion_tokens_details":
+		w.e.details = tok == json.Delim('{')
+	}
 	switch v := tok.(type) {
 	case json.Delim:
 		if v == '[' {
@@ -86,6 +98,7 @@ func (w *walk) value(path []string) {
 			for w.d.More() {
 				if at == "choices" {
 					w.e.choices = true
+					w.nth++
 				}
 				w.value(append(path, "*"))
 			}
@@ -133,6 +146,10 @@ func (w *walk) value(path []string) {
 				w.e.completion, w.e.usage = n, true
 			case "usage.prompt_tokens_details.cached_tokens":
 				w.e.cached = n
+			case "choices.*.index":
+				if w.nth == 1 {
+					w.e.index = int(min(n, maxChoices))
+				}
 			case "total_duration":
 				w.e.total, w.e.timings = n, true
 			case "load_duration":
@@ -153,6 +170,12 @@ func (w *walk) value(path []string) {
 				w.e.promptNS = int64(f * 1e6)
 			case "timings.predicted_ms":
 				w.e.evalNS, w.e.timings = int64(f*1e6), true
+			case "metrics.time_to_first_token_ms":
+				w.e.firstNS, w.e.timings = int64(f*1e6), true
+			case "metrics.generation_time_ms":
+				w.e.generationNS, w.e.timings = int64(f*1e6), true
+			case "metrics.queue_time_ms":
+				w.e.queuedNS = int64(f * 1e6)
 			}
 		}
 	}
@@ -161,6 +184,7 @@ func (w *walk) value(path []string) {
 func FuzzScanEvent(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"index":0,"delta":{"role":"assistant","content":"a\u00e9\ud83d\ude00","tool_calls":[{}],"reasoning":"r"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}},"timings":{"prompt_n":1,"prompt_ms":1.5,"predicted_n":2,"predicted_ms":2e1}}`))
 	f.Add([]byte(`{"model":"m","message":{"content":"x","thinking":"y"},"response":"z","done":true,"total_duration":1,"load_duration":2,"prompt_eval_count":3,"prompt_eval_duration":4,"eval_count":5,"eval_duration":6}`))
+	f.Add([]byte(`{"choices":[{"index":2},{"index":1}],"usage":{"completion_tokens_details":{"a":1}},"metrics":{"time_to_first_token_ms":1.5,"generation_time_ms":2,"queue_time_ms":3}}`))
 	f.Add([]byte(`{"error":"boom","done":false,"eval_count":1.0}`))
 	f.Add([]byte(` { "a" : [ true , false , null , -0.5E+3 , "\\\"\/\b" ] } `))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -2,7 +2,7 @@ package inference
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -14,12 +14,12 @@ import (
 const (
 	maxHead    = 64 << 10
 	maxInterim = 16         // 1xx replies before the real one
-	maxChunks  = 1 << 20    // token chunks beyond four times what was asked for
-	maxOther   = 64 << 10   // chunks without tokens that are kept
 	maxErrBody = 64 << 10   // of a refusal's body that is read at all
 	maxText    = 1 << 20    // of the answer's text
 	lingerNS   = int64(1e9) // patience for the body's end once the answer is complete
 )
+
+var errEvents = errors.New("far more events than tokens were asked for")
 
 // stream is one request under way: a push parser from bytes to marks. It is
 // used again for later requests, so that the read path allocates nothing.
@@ -36,7 +36,10 @@ type stream struct {
 	at     int64 // when it arrived
 	lagUS  int64
 	seq    uint64
-	inRead int // token chunks in it so far
+	reads  uint32 // of this request, the present one included
+	prevAt int64  // when the read before it arrived, or the request was sent
+	inRead int    // chunks in it so far that may be tokens
+	from   int    // its first mark
 
 	part  bodyPart
 	frame framing
@@ -55,25 +58,23 @@ type stream struct {
 	errBytes int
 
 	ev       event
-	tokens   int
-	maxTok   int
-	lastUS   int64
-	thinking bool // only reasoning so far
+	marks    []mark
+	maxMarks int
+	begun    bool  // a chunk came that may be a token
+	answerAt int64 // arrival of the answer's first visible text
 	events   int
 	finished int
 	done     bool // [DONE], done:true
 	complete bool // the body was read to its end
 	progress bool // this feed held an event
-	other    []byte
+	letters  []byte
 	text     []byte
 
-	usage              bool
+	usage              bool // the engine's count of the whole request came
 	prompt, completion int64
 	cached             int64
-	counted            int64 // completion tokens told up to the last token chunk
-	perChunk           []int32
-	uneven             bool
-	unsure             bool // a token chunk came without a count
+	counts             []int64 // completion tokens by choice, as told up to now
+	saw                Habits
 	engine             assay.EngineTimings
 	timed              bool
 
@@ -104,6 +105,7 @@ type watched struct {
 	due    atomic.Int64 // when the present limit ends
 	phase  atomic.Int32
 	quiet  atomic.Int64 // when the last read emptied the socket; 0: nothing to look after
+	heard  atomic.Int64 // when an event last came, of this or an earlier request
 	killed atomic.Int32
 
 	mu     sync.Mutex // held for acting on conn, and for taking it away
@@ -124,29 +126,36 @@ func newStream(c *Client, n int) *stream {
 // reset makes the stream ready for a request.
 func (s *stream) reset(r *assay.Request, job *Job) {
 	s.r, s.multi = r, max(1, len(job.Prompts))
-	s.now, s.at, s.lagUS, s.seq, s.inRead = 0, 0, 0, 0, 0
+	s.now, s.at, s.lagUS, s.seq = 0, 0, 0, 0
+	s.reads, s.prevAt, s.inRead, s.from = 0, 0, 0, 0
 	s.part, s.frame, s.left, s.chunk = partHead, frameChunked, 0, chunked{}
 	s.lines.reset(s.c.backend.sse())
 	s.head, s.interim, s.status, s.keep, s.note = trim(s.head), 0, 0, false, ""
 	s.maxIdle = int64(defaultIdle)
 	s.errBody, s.errBytes = trim(s.errBody), 0
-	s.tokens, s.lastUS, s.thinking, s.events, s.finished = 0, 0, false, 0, 0
+	s.begun, s.answerAt, s.events, s.finished = false, 0, 0, 0
 	s.done, s.complete, s.progress = false, false, false
-	s.other, s.text = s.other[:0], trim(s.text)
+	s.text = trim(s.text)
 	s.usage, s.prompt, s.completion, s.cached = false, 0, 0, 0
-	s.counted, s.perChunk, s.uneven, s.unsure = 0, s.perChunk[:0], false, false
+	s.counts, s.saw = s.counts[:0], Habits{}
 	s.engine, s.timed = assay.EngineTimings{}, false
 	s.err, s.readErr = nil, nil
 	s.steps = s.c.clock.Steps()
 
 	r.Connect, r.Sent, r.First, r.Answer, r.Last, r.End = 0, 0, 0, 0, 0, 0
+	r.NoAnswer, r.Address = false, ""
 	r.ChunkTokens, r.Engine, r.Text = nil, nil, ""
 	r.InputTokens, r.OutputTokens, r.CachedTokens, r.TokensFrom = 0, 0, 0, ""
 	r.Error, r.Detail, r.Status = "", "", 0
-	r.Reads, r.MergedReads, r.FirstMerged, r.FirstLag, r.MaxLag, r.ClockStep = 0, 0, false, 0, 0, false
+	r.Reads, r.MergedReads, r.BurstReads, r.BurstChunks = 0, 0, 0, 0
+	r.FirstMerged, r.FirstLag, r.MaxLag, r.ClockStep = false, 0, 0, false
 
 	asked := max(0, job.MaxTokens) * s.multi
-	s.maxTok = maxChunks + 4*asked
+	s.maxMarks = maxMarks + 4*asked
+	if want := min(asked+16, keepMarks); cap(s.marks) < want || cap(s.marks) > keepMarks {
+		s.marks = make([]mark, 0, want)
+	}
+	s.marks = s.marks[:0]
 	if want := min(max(asked, 16), 1<<16); cap(r.Gaps) < want {
 		r.Gaps = make([]int32, 0, want)
 	}
@@ -163,7 +172,11 @@ func (s *stream) read(seq uint64, now, stamp int64) {
 	if seq == s.seq {
 		return
 	}
-	s.endRead()
+	if s.prevAt = s.at; s.reads == 0 {
+		s.prevAt = s.watch.sent
+	}
+	s.reads++
+	s.inRead, s.from = 0, len(s.marks)
 	s.seq, s.now, s.at, s.lagUS = seq, now, now, 0
 	if stamp == 0 {
 		return
@@ -188,25 +201,14 @@ func (s *stream) read(seq uint64, now, stamp int64) {
 // stepSlack is how much a stamp may contradict our clock by noise alone.
 const stepSlack = int64(200e3)
 
-// endRead settles the read: of several tokens in it only the last one's arrival
-// is known, so the gaps that lead to any of them are marked.
-func (s *stream) endRead() {
-	if s.inRead == 0 {
-		return
+// blame settles whose fault it is that a read held several chunks. Only of the
+// last one the arrival is known then if it is the client's. single says that
+// they came in one segment.
+func (s *stream) blame(single bool) {
+	late := !single && s.c.sentinel.worst(s.prevAt, s.now) > clearedBy(s.at-s.prevAt)
+	for i := s.from; i < len(s.marks); i++ {
+		s.marks[i].late = late
 	}
-	s.r.Reads++
-	if s.inRead > 1 {
-		s.r.MergedReads++
-		first := s.tokens - s.inRead
-		if first == 0 {
-			s.r.FirstMerged = true
-			first = 1
-		}
-		for i := first - 1; i < s.tokens-1; i++ {
-			s.r.Gaps[i] = assay.MarkGap(s.r.Gaps[i])
-		}
-	}
-	s.inRead = 0
 }
 
 // feed takes bytes of the reply. It reports whether the request is over.
@@ -215,10 +217,11 @@ func (s *stream) feed(p []byte) (over bool) {
 	over = s.push(p)
 	s.lines.keep()
 	if s.progress {
+		s.watch.heard.Store(s.now)
 		switch {
 		case s.done:
 			s.limit(phaseLinger, s.now+lingerNS)
-		case s.tokens > 0:
+		case s.begun:
 			s.limit(phaseGap, s.now+s.c.gapNS)
 		}
 	}
@@ -315,7 +318,6 @@ func (s *stream) finish() {
 func (s *stream) eof() {
 	if s.frame == frameClose && (s.part == partBody || s.part == partRefusal) {
 		s.finish()
-		s.endRead()
 	}
 }
 
@@ -328,8 +330,7 @@ func (s *stream) event(data []byte) bool {
 	s.events++
 	if len(data) == 6 && string(data) == "[DONE]" {
 		s.done = true
-		s.noToken('d')
-		return true
+		return s.mark(kindDone, 0)
 	}
 	var text *[]byte
 	if s.c.keepText && len(s.text) < maxText {
@@ -357,76 +358,40 @@ func (s *stream) event(data []byte) bool {
 	if e.done {
 		s.done = true
 	}
-	switch {
-	case e.token():
-		return s.token(e)
-	case e.finished > 0 || e.done:
-		s.noToken('f')
-	case e.usage && !e.choices:
-		s.noToken('u')
-	case e.role && e.choices:
-		s.noToken('r')
-	default:
-		s.noToken('e')
-	}
-	return true
-}
-
-func (s *stream) token(e *event) bool {
-	r := s.r
-	if s.tokens == 0 {
-		r.First, r.Last = s.at, s.at
-		r.FirstLag = s.lagUS
-		s.thinking = !e.content && !e.tool
-	} else {
-		us := max(s.lastUS, (s.at-r.First)/1000)
-		r.Gaps = append(r.Gaps, int32(min(us-s.lastUS, math.MaxInt32)))
-		s.lastUS = us
-		r.Last = max(r.Last, s.at)
-		if s.thinking && (e.content || e.tool) {
-			s.thinking = false
-			r.Answer = s.at
+	rise := s.count(e)
+	s.learn(e, rise)
+	k := e.kind()
+	if k&kindVisible != 0 || k&kindChoice != 0 && k&kindRole == 0 {
+		if !s.begun {
+			s.begun = true
+			s.r.FirstLag = s.lagUS
 		}
 	}
-	s.tokens++
-	s.inRead++
-	if s.multi == 1 && !s.unsure {
-		s.perToken(e)
+	if s.answerAt == 0 && (e.content || e.tool) {
+		s.answerAt = s.at
 	}
-	if s.tokens > s.maxTok {
-		s.err = fmt.Errorf("more than %d token chunks", s.maxTok)
-		return false
-	}
-	return true
+	return s.mark(k, rise)
 }
 
-// perToken notes how many tokens the chunk held, if the engine says so with
-// every one. What it counted in chunks without text goes to the next that has.
-func (s *stream) perToken(e *event) {
-	if !e.usage || e.completion <= s.counted {
-		s.unsure = true // Ollama sends counts of zero until the last
-		return
+// kind says what the event is. Ollama's lines have no choices, and each of them
+// is one but for the last, which has the counts.
+func (e *event) kind() (k kind) {
+	if e.choices || e.line {
+		k |= kindChoice
 	}
-	n := int32(min(e.completion-s.counted, math.MaxInt32))
-	s.counted = e.completion
-	if n == 1 && !s.uneven {
-		return
+	if e.content || e.reasoning || e.tool {
+		k |= kindVisible
 	}
-	if !s.uneven {
-		s.uneven = true
-		for range s.tokens - 1 {
-			s.perChunk = append(s.perChunk, 1)
-		}
+	if e.role && !e.line { // each of Ollama's lines has one
+		k |= kindRole
 	}
-	s.perChunk = append(s.perChunk, n)
-}
-
-func (s *stream) noToken(letter byte) {
-	if len(s.other) >= maxOther {
-		return
+	if e.finished > 0 || e.done {
+		k |= kindFinish
 	}
-	s.other = append(s.other, letter)
-	s.r.OtherUS = append(s.r.OtherUS, int32(min(max(0, s.at-s.watch.sent)/1000, math.MaxInt32)))
+	if e.usage && k&kindChoice == 0 {
+		k |= kindUsage
+	}
+	return k
 }
 
 // timings keeps the engine's own figures.
@@ -434,6 +399,7 @@ func (s *stream) timings(e *event) {
 	s.timed = true
 	t := &s.engine
 	t.Total, t.Load, t.Prompt, t.Eval = e.total, e.load, e.promptNS, e.evalNS
+	t.FirstToken, t.Generation, t.Queued = e.firstNS, e.generationNS, e.queuedNS
 	t.PromptTokens, t.EvalTokens = int(e.promptN), int(e.evalN)
 	if e.done {
 		t.PromptTokens, t.EvalTokens = int(e.prompt), int(e.completion)

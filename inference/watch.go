@@ -162,9 +162,9 @@ func (s *stream) killedDetail(why int32) (assay.Failure, string) {
 	case killedFirst:
 		return assay.FailTimeout, "first token: none within " + t.FirstToken.String()
 	case killedGap:
-		return assay.FailTimeout, "gap: nothing for " + t.Gap.String() + " after " + tokensWord(s.tokens)
+		return assay.FailTimeout, "gap: nothing for " + t.Gap.String() + " after " + tokensWord(s.tokens())
 	case killedTotal:
-		return assay.FailTimeout, "total: not done within " + t.Total.String() + ", " + tokensWord(s.tokens) + " so far"
+		return assay.FailTimeout, "total: not done within " + t.Total.String() + ", " + tokensWord(s.tokens()) + " so far"
 	}
-	return assay.FailCancelled, "after " + tokensWord(s.tokens)
+	return assay.FailCancelled, "after " + tokensWord(s.tokens())
 }

@@ -70,7 +70,7 @@ func TestTimeoutDefaults(t *testing.T) {
 	if got.Connect != 10*time.Second || got.FirstToken != 10*time.Minute || got.Gap < 1000*time.Hour || got.Total != time.Second {
 		t.Fatalf("%+v", got)
 	}
-	if f, detail := (&stream{c: &Client{timeouts: got}, tokens: 37}).killedDetail(killedTotal); f != assay.FailTimeout || detail != "total: not done within 1s, 37 tokens so far" {
+	if f, detail := (&stream{c: &Client{timeouts: got}, begun: true, completion: 37}).killedDetail(killedTotal); f != assay.FailTimeout || detail != "total: not done within 1s, 37 tokens so far" {
 		t.Fatal(detail)
 	}
 }
