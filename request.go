@@ -42,6 +42,9 @@ type Request struct {
 	InputTokens  int `json:"input_tokens,omitempty"`
 	OutputTokens int `json:"output_tokens,omitempty"`
 	CachedTokens int `json:"cached_tokens,omitempty"`
+	// Unplaced are output tokens that no chunk showed; they are taken to have
+	// come with the finish chunk.
+	Unplaced int `json:"unplaced_tokens,omitempty"`
 	// TokensFrom says who counted OutputTokens: "usage" (the engine) or
 	// "chunks" (we counted token chunks).
 	TokensFrom string `json:"tokens_from,omitempty"`

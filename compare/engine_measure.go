@@ -96,7 +96,7 @@ func (x *trial) failed(ctx context.Context, t *target, w WorkloadConfig, err err
 	case errors.Is(err, errTooLong):
 		f.why = fmt.Sprintf("%v of %s", errTooLong, w.Timeout)
 		return f
-	case cause != nil, errors.Is(err, hammer.ErrNoEngine), errors.Is(err, hammer.ErrEngineDown), errors.Is(err, hammer.ErrNothingMeasured):
+	case cause != nil, errors.Is(err, hammer.ErrNoEngine), errors.Is(err, hammer.ErrEngineDown), errors.Is(err, hammer.ErrRefused), errors.Is(err, hammer.ErrNothingMeasured):
 	default:
 		return fmt.Errorf("measuring %s: %w", t.url, err)
 	}

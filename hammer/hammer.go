@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -33,6 +32,9 @@ var (
 	// ErrEngineDown means that the engine stopped answering in the middle of
 	// the run. The run directory is partial; start the engine and resume.
 	ErrEngineDown = errors.New("the engine stopped answering")
+	// ErrRefused means that the engine refuses what is asked of it. Resuming
+	// the run does not help; its words say what to change.
+	ErrRefused = errors.New("the engine refuses the requests")
 	// ErrNothingMeasured means that no request succeeded.
 	ErrNothingMeasured = errors.New("no request succeeded")
 	// ErrInterrupted means that the context ended. The run can be resumed.
@@ -58,10 +60,6 @@ type Options struct {
 	Reading func(assay.Reading)
 }
 
-// patience is how long every request may fail to get through before the engine
-// counts as down.
-const patience = 5 * time.Second
-
 // run is a measurement under way.
 type run struct {
 	cfg     Config
@@ -77,6 +75,7 @@ type run struct {
 	source  prompts
 	body    json.RawMessage // merged into every request's body
 	feed    *feed
+	dropped map[string]bool // optional fields that the engine refuses
 	gen     *load.Generator
 	live    *summary.Live
 	next    atomic.Int64 // number of the next prompt
@@ -91,6 +90,7 @@ type run struct {
 	sent   int
 	done   int
 	alive  int64 // when a request last got through, or the run began
+	refuse refusals
 	began  int64 // when the stage began
 }
 

@@ -2,7 +2,6 @@ package hammer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -177,7 +176,7 @@ func (r *run) do(ctx context.Context, req *assay.Request) {
 func (r *run) job(req *assay.Request) *inference.Job {
 	p := r.promptOf(req)
 	s := r.cfg.Sampling
-	job := &inference.Job{Prompt: p.text, MaxTokens: p.output, IgnoreEOS: s.IgnoreEOS}
+	job := &inference.Job{Prompt: p.text, MaxTokens: p.output, IgnoreEOS: s.IgnoreEOS && !r.dropped[fieldIgnoreEOS]}
 	if b := r.batchOf(); b > 1 {
 		job.Prompts = []string{p.text}
 		for i := 1; i < b; i++ {
@@ -216,31 +215,15 @@ func (r *run) record(req *assay.Request) {
 	if r.stage.Probe {
 		r.col.Add(req)
 	}
-	switch req.Error {
-	case assay.FailRefused, assay.FailReset:
-		if down := time.Duration(req.End - r.alive); down > patience {
-			r.cancel(fmt.Errorf("%w: for %s every request was %s: %s", ErrEngineDown, patience, req.Error, req.Detail))
-		}
-	case "":
-		r.alive = max(r.alive, req.End)
-	}
+	r.judgeLife(req)
 }
-
-var errNoUsage = errors.New("the engine does not say how many tokens a prompt had")
 
 // prepare learns the engine's tokens and starts making prompts.
 func (r *run) prepare(ctx context.Context, before *journal.Resumed) error {
 	r.cfg.RequestIDs = r.requestIDs()
-	ruler, err := r.calibrate(ctx)
-	switch {
-	case errors.Is(err, errNoUsage):
-		r.event(assay.EventWarning, "", fmt.Sprintf("%v; prompt lengths are a guess of %.1f tokens a word", err, guess.perWord), nil)
-		ruler = guess
-	case err != nil:
+	ruler, err := r.learn(ctx)
+	if err != nil {
 		return err
-	default:
-		r.event(assay.EventCalibrated, "", fmt.Sprintf("%.3f tokens a word, %.0f beside", ruler.perWord, ruler.overhead),
-			map[string]float64{"tokens_per_word": ruler.perWord, "overhead_tokens": ruler.overhead})
 	}
 	if err := r.supply(ruler, before); err != nil {
 		return err
@@ -251,47 +234,4 @@ func (r *run) prepare(ctx context.Context, before *journal.Resumed) error {
 		Sleep: func(ctx context.Context, until int64) { _ = r.clock.SleepUntil(ctx, until) },
 	}
 	return nil
-}
-
-// calibrate asks the engine how many tokens two prompts of known length are.
-func (r *run) calibrate(ctx context.Context) (ruler, error) {
-	const short, long = 16, 144
-	a, err := r.count(ctx, short)
-	if err != nil {
-		return ruler{}, err
-	}
-	b, err := r.count(ctx, long)
-	if err != nil {
-		return ruler{}, err
-	}
-	if a <= 0 || b <= a {
-		return ruler{}, errNoUsage
-	}
-	per := float64(b-a) / float64(long-short)
-	return ruler{perWord: per, overhead: float64(a) - per*short}, nil
-}
-
-// tries is how often a calibrating request is sent before the engine counts as
-// unusable: an engine that fails now and then is still worth measuring.
-const tries = 5
-
-// count asks the engine for the tokens of a prompt of so many words.
-func (r *run) count(ctx context.Context, words int) (int, error) {
-	text := newRandom(Data{InputTokens: words, OutputTokens: 1}, ruler{perWord: 1}, r.cfg.Seed, r.id+"/calibrate").at(words).text
-	var req *assay.Request
-	for try := range tries {
-		req = &assay.Request{ID: fmt.Sprintf("%scalibrate-%d-%d", r.cfg.RequestIDs, words, try), Scheduled: r.clock.Now()}
-		r.client.Do(ctx, &inference.Job{Prompt: text, MaxTokens: 2, Extra: r.body}, req)
-		switch {
-		case ctx.Err() != nil:
-			return 0, ctx.Err()
-		case req.OK() || req.Error == assay.FailEmpty:
-			return req.InputTokens, nil
-		}
-		r.event(assay.EventWarning, "", fmt.Sprintf("a calibrating request failed: %s: %s", req.Error, req.Detail), nil)
-		if req.Error == assay.FailRefused || req.Error == assay.FailHTTP4xx {
-			break // it will not get better
-		}
-	}
-	return 0, fmt.Errorf("%w: the first request to %s failed: %s: %s", ErrNothingMeasured, r.cfg.URL, req.Error, req.Detail)
 }

@@ -203,11 +203,10 @@ func (s *stream) tokens() int {
 
 // total is the engine's count of the whole answer; 0 where it gave none.
 func (s *stream) total() int64 {
-	n := s.completion
-	if s.counting() {
-		n = max(n, s.counted())
+	if s.completion == 0 && s.c.counting {
+		return s.counted()
 	}
-	return n
+	return s.completion
 }
 
 // settle moves what was counted into the request.
@@ -216,8 +215,9 @@ func (s *stream) settle() {
 	s.saw.CountsEach = s.saw.early && s.saw.rises >= 2
 	s.saw.Usage = s.usage && s.completion > 0
 	total := s.total()
-	placed := s.place(total)
+	placed, unplaced := s.place(total)
 	s.arrivals()
+	r.Unplaced = int(unplaced)
 	switch {
 	case total > 0:
 		r.OutputTokens, r.TokensFrom = int(total), "usage"

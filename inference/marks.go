@@ -79,8 +79,12 @@ func (s *stream) count(e *event) int64 {
 const maxChoices = 1 << 12
 
 // counting reports whether the engine's counts say which chunk brought tokens:
-// it is known to count in each, and did.
-func (s *stream) counting() bool { return s.c.counting && s.counted() > 0 }
+// it is known to count in each, and did, and its counts by choice do not exceed
+// its final one.
+func (s *stream) counting(total int64) bool {
+	n := s.counted()
+	return s.c.counting && n > 0 && n <= total
+}
 
 // counted is the sum of the counts of all choices.
 func (s *stream) counted() (n int64) {
@@ -92,14 +96,14 @@ func (s *stream) counted() (n int64) {
 
 // place decides which events brought how many tokens, given the number of
 // tokens by the engine's final count (0: it did not say), and returns how many
-// were placed.
+// were placed, and how many of these no chunk showed.
 //
 // An engine that counts in each chunk has told already. Of any other, visible
 // chunks are tokens; chunks of a choice that are not fill the room that the
 // final count leaves, in order of arrival, the finish chunk last: a token may
 // have no text of its own. What is still missing came by the finish chunk.
-func (s *stream) place(total int64) (placed int64) {
-	counting := s.counting()
+func (s *stream) place(total int64) (placed, unplaced int64) {
+	counting := s.counting(total)
 	last := -1 // the finish chunk, or else the last chunk of a choice
 	if !counting {
 		for i := range s.marks {
@@ -118,18 +122,18 @@ func (s *stream) place(total int64) (placed int64) {
 		}
 	}
 	if placed >= total {
-		return placed
+		return placed, 0
 	}
 	if !counting {
 		placed += s.fill(total-placed, func(k kind) bool { return k&kindFinish == 0 })
 		placed += s.fill(total-placed, func(k kind) bool { return k&kindFinish != 0 })
 	}
-	if rest := total - placed; rest > 0 && last >= 0 {
+	if unplaced = total - placed; unplaced > 0 && last >= 0 {
 		m := &s.marks[last]
-		m.tokens = int32(min(int64(m.tokens)+rest, math.MaxInt32))
+		m.tokens = int32(min(int64(m.tokens)+unplaced, math.MaxInt32))
 		placed = total
 	}
-	return placed
+	return placed, unplaced
 }
 
 // fill gives a token to silent chunks of a choice, in order, as long as there

@@ -148,6 +148,7 @@ func (s *stream) reset(r *assay.Request, job *Job) {
 	r.InputTokens, r.OutputTokens, r.CachedTokens, r.TokensFrom = 0, 0, 0, ""
 	r.Error, r.Detail, r.Status = "", "", 0
 	r.Reads, r.MergedReads, r.BurstReads, r.BurstChunks = 0, 0, 0, 0
+	r.Unplaced = 0
 	r.FirstMerged, r.FirstLag, r.MaxLag, r.ClockStep = false, 0, 0, false
 
 	asked := max(0, job.MaxTokens) * s.multi

@@ -39,7 +39,7 @@ func anyRequest(t *rapid.T) *assay.Request {
 		Sent: ns.Draw(t, "sent"), First: ns.Draw(t, "first"), Answer: ns.Draw(t, "answer"), NoAnswer: flag.Draw(t, "none"), Last: ns.Draw(t, "last"), End: ns.Draw(t, "end"),
 		Gaps: ints.Draw(t, "gaps"), ChunkTokens: ints.Draw(t, "chunks"), Other: text(plain).Draw(t, "other"), OtherUS: ints.Draw(t, "otherus"),
 		AskedInput: count.Draw(t, "ai"), AskedOutput: count.Draw(t, "ao"), InputTokens: count.Draw(t, "it"), OutputTokens: count.Draw(t, "ot"), CachedTokens: count.Draw(t, "ct"),
-		TokensFrom: text(plain).Draw(t, "from"), Error: assay.Failure(text(plain).Draw(t, "error")), Detail: text(plain).Draw(t, "detail"), Status: count.Draw(t, "status"), Address: text(plain).Draw(t, "address"),
+		Unplaced: count.Draw(t, "unplaced"), TokensFrom: text(plain).Draw(t, "from"), Error: assay.Failure(text(plain).Draw(t, "error")), Detail: text(plain).Draw(t, "detail"), Status: count.Draw(t, "status"), Address: text(plain).Draw(t, "address"),
 		Reads: count.Draw(t, "reads"), MergedReads: count.Draw(t, "merged"), BurstReads: count.Draw(t, "bursts"), BurstChunks: count.Draw(t, "bchunks"), FirstMerged: flag.Draw(t, "fm"),
 		FirstLag: ns.Draw(t, "fl"), MaxLag: ns.Draw(t, "ml"), ClockStep: flag.Draw(t, "step"),
 		Prompt: count.Draw(t, "prompt"), Text: text(plain).Draw(t, "text"),

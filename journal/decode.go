@@ -221,6 +221,8 @@ func (d *decoder) fast(line []byte) bool {
 			r.OutputTokens = c.count()
 		case "cached_tokens":
 			r.CachedTokens = c.count()
+		case "unplaced_tokens":
+			r.Unplaced = c.count()
 		case "tokens_from":
 			r.TokensFrom = d.word(c.string())
 		case "error":

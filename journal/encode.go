@@ -35,6 +35,7 @@ func AppendRequest(b []byte, r *assay.Request) []byte {
 	b = appendInt(b, `,"input_tokens":`, int64(r.InputTokens))
 	b = appendInt(b, `,"output_tokens":`, int64(r.OutputTokens))
 	b = appendInt(b, `,"cached_tokens":`, int64(r.CachedTokens))
+	b = appendInt(b, `,"unplaced_tokens":`, int64(r.Unplaced))
 	b = appendText(b, `,"tokens_from":`, r.TokensFrom)
 	b = appendText(b, `,"error":`, string(r.Error))
 	b = appendText(b, `,"error_detail":`, r.Detail)

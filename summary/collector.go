@@ -186,7 +186,7 @@ func (c *Collector) addTokens(r *assay.Request) {
 				chunks += int64(n)
 			}
 		}
-		if chunks > 0 {
+		if chunks -= tokenCount(r.Unplaced); chunks > 0 {
 			c.usageTokens += tokenCount(r.OutputTokens)
 			c.chunkTokens += chunks
 		}

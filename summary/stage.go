@@ -114,7 +114,7 @@ func (c *Collector) warnings(s *assay.StageSummary) []assay.Warning {
 	}
 	if c.chunkTokens > 0 {
 		if off := float64(c.usageTokens)/float64(c.chunkTokens) - 1; off > 0.02 || off < -0.02 {
-			warn("token_count_disagrees", "the engine's usage says %d output tokens and its chunks held %d (%+.1f %%): per-token figures follow usage, gaps follow chunks",
+			warn("token_count_disagrees", "the engine counted %d output tokens and its chunks showed %d (%+.1f %%): per-token figures follow its count, and what no chunk showed is taken to have come with the finish chunk",
 				c.usageTokens, c.chunkTokens, off*100)
 		}
 	}

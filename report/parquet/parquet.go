@@ -55,6 +55,7 @@ type request struct {
 	InputTokens  int64  `parquet:"input_tokens,optional"`
 	OutputTokens int64  `parquet:"output_tokens,optional"`
 	CachedTokens int64  `parquet:"cached_tokens,optional"`
+	Unplaced     int64  `parquet:"unplaced_tokens,optional"`
 	TokensFrom   string `parquet:"tokens_from,optional,dict"`
 
 	Error  string `parquet:"error,optional,dict"`
@@ -114,7 +115,7 @@ func requestRow(r *assay.Request) (request, int) {
 		Gaps: r.Gaps, ChunkTokens: r.ChunkTokens, Other: r.Other, OtherUS: r.OtherUS,
 		AskedInput: int64(r.AskedInput), AskedOutput: int64(r.AskedOutput),
 		InputTokens: int64(r.InputTokens), OutputTokens: int64(r.OutputTokens), CachedTokens: int64(r.CachedTokens),
-		TokensFrom: r.TokensFrom, Error: string(r.Error), Detail: r.Detail, Status: int32(r.Status), Address: r.Address,
+		Unplaced: int64(r.Unplaced), TokensFrom: r.TokensFrom, Error: string(r.Error), Detail: r.Detail, Status: int32(r.Status), Address: r.Address,
 		Reads: int64(r.Reads), MergedReads: int64(r.MergedReads), BurstReads: int64(r.BurstReads), BurstChunks: int64(r.BurstChunks), FirstMerged: r.FirstMerged,
 		FirstLag: r.FirstLag, MaxLag: r.MaxLag, ClockStep: r.ClockStep,
 		Prompt: int64(r.Prompt), Text: r.Text,

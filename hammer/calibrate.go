@@ -1,0 +1,218 @@
+package hammer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/inference"
+)
+
+var errNoUsage = errors.New("the engine does not say how many tokens a prompt had")
+
+// Fields of a request that an engine may refuse and the run can do without.
+const (
+	fieldIgnoreEOS = "ignore_eos"
+	fieldEach      = "continuous_usage_stats"
+	fieldTimings   = "timings_per_token"
+	fieldUsage     = "stream_options"
+)
+
+// optional are these fields in the order in which they are dropped when the
+// engine's words name none of them: what is known least widely first.
+var optional = []string{fieldEach, fieldTimings, fieldUsage, fieldIgnoreEOS}
+
+// calibration is what a few requests before the load told of the engine.
+type calibration struct {
+	ruler  ruler
+	habits inference.Habits
+	timed  bool // it sends timings as llama.cpp does
+	tuning inference.Tuning
+
+	requests, input, output int // what was asked of the engine
+}
+
+// learn calibrates, and sets the client to the engine's habits.
+func (r *run) learn(ctx context.Context) (ruler, error) {
+	c, err := r.calibrate(ctx)
+	data := map[string]float64{
+		"requests": float64(c.requests), "input_tokens": float64(c.input), "output_tokens": float64(c.output),
+		"counts_each_chunk": 0,
+	}
+	counts := "it does not count in each chunk: tokens without text are placed by its final count"
+	if c.tuning.Counting {
+		data["counts_each_chunk"] = 1
+		counts = "it counts in each chunk"
+	}
+	switch {
+	case errors.Is(err, errNoUsage):
+		r.event(assay.EventWarning, "", fmt.Sprintf("%v; prompt lengths are a guess of %.1f tokens a word", err, guess.perWord), nil)
+		r.event(assay.EventCalibrated, "", "the engine counts nothing: visible chunks are taken for tokens", data)
+		c.ruler = guess
+	case err != nil:
+		return ruler{}, err
+	default:
+		data["tokens_per_word"], data["overhead_tokens"] = c.ruler.perWord, c.ruler.overhead
+		r.event(assay.EventCalibrated, "", fmt.Sprintf("%.3f tokens a word, %.0f beside; %s", c.ruler.perWord, c.ruler.overhead, counts), data)
+	}
+	return c.ruler, nil
+}
+
+// calibrate asks the engine how many tokens two prompts of known length are,
+// with the load's own body, and looks how it counts its answers.
+func (r *run) calibrate(ctx context.Context) (c calibration, err error) {
+	const short, long = 16, 144
+	if r.dropped == nil {
+		r.dropped = map[string]bool{}
+	}
+	c.tuning.Usage = inference.UsageEach
+	a, err := r.count(ctx, &c, short)
+	if err != nil {
+		return c, err
+	}
+	// llama.cpp counts in each chunk when it is asked in its own way.
+	c.tuning.TimingsPerToken = c.timed && !c.habits.CountsEach && !r.dropped[fieldTimings]
+	b, err := r.count(ctx, &c, long)
+	if err != nil {
+		return c, err
+	}
+	r.tune(&c)
+	if a <= 0 || b <= a {
+		return c, errNoUsage
+	}
+	per := float64(b-a) / float64(long-short)
+	c.ruler = ruler{perWord: per, overhead: float64(a) - per*short}
+	return c, nil
+}
+
+// tune sets how counts are asked for in the load.
+func (r *run) tune(c *calibration) {
+	switch {
+	case c.habits.CountsEach && !c.habits.Details:
+		c.tuning.Counting = true
+	default:
+		// Counts in each chunk that are of no use, or cost the engine too much,
+		// are not asked for.
+		c.tuning.TimingsPerToken = false
+		if c.tuning.Usage == inference.UsageEach {
+			c.tuning.Usage = inference.UsageOnce
+		}
+	}
+	r.client.Tune(c.tuning)
+}
+
+// tries is how often a calibrating request is sent before the engine counts as
+// unusable: an engine that fails now and then is still worth measuring.
+const tries = 5
+
+// calibrateTokens is how long the answers of calibration are: long enough to
+// see a count rise.
+const calibrateTokens = 8
+
+// count asks the engine for the tokens of a prompt of so many words. A field
+// that the engine refuses is dropped, and said.
+func (r *run) count(ctx context.Context, c *calibration, words int) (int, error) {
+	text := newRandom(Data{InputTokens: words, OutputTokens: 1}, ruler{perWord: 1}, r.cfg.Seed, r.id+"/calibrate").at(words).text
+	var failed *assay.Request // the one whose words are told
+	var guessed []string      // fields dropped without being named
+	for try := 0; try < tries; try++ {
+		req := &assay.Request{ID: fmt.Sprintf("%scalibrate-%d-%d", r.cfg.RequestIDs, words, try+len(guessed)), Scheduled: r.clock.Now()}
+		r.client.Tune(c.tuning)
+		habits := r.client.Learn(ctx, &inference.Job{
+			Prompt: text, MaxTokens: calibrateTokens, Extra: r.body,
+			IgnoreEOS: r.cfg.Sampling.IgnoreEOS && !r.dropped[fieldIgnoreEOS],
+		}, req)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if req.OK() || req.Error == assay.FailEmpty {
+			if len(guessed) > 0 {
+				r.sayDropped(failed, guessed...)
+			}
+			c.add(req, habits, r.cfg.Backend)
+			return req.InputTokens, nil
+		}
+		field, named := "", false
+		if req.Status == http.StatusBadRequest || req.Status == http.StatusUnprocessableEntity {
+			field, named = r.refusedField(c, req.Detail)
+		}
+		if len(guessed) == 0 {
+			failed = req
+		}
+		switch {
+		case named:
+			r.drop(c, field)
+			r.sayDropped(req, field)
+			try-- // what it refused is not asked again, so this ends
+			continue
+		case field != "":
+			r.drop(c, field)
+			guessed = append(guessed, field)
+			try--
+			continue
+		}
+		r.event(assay.EventWarning, "", fmt.Sprintf("a calibrating request failed: %s: %s", failed.Error, failed.Detail), nil)
+		if req.Error == assay.FailRefused || req.Error == assay.FailHTTP4xx {
+			break // it will not get better
+		}
+	}
+	status := ""
+	if failed.Status != 0 {
+		status = fmt.Sprintf(" (HTTP %d)", failed.Status)
+	}
+	return 0, fmt.Errorf("%w: the first request to %s failed: %s%s: %s", ErrNothingMeasured, r.cfg.URL, failed.Error, status, failed.Detail)
+}
+
+// add takes what one answer told.
+func (c *calibration) add(req *assay.Request, h inference.Habits, backend string) {
+	c.requests++
+	c.input += req.InputTokens
+	c.output += req.OutputTokens
+	c.habits.CountsEach = c.habits.CountsEach || h.CountsEach
+	c.habits.Details = c.habits.Details || h.Details
+	c.timed = c.timed || req.Engine != nil && req.Engine.EvalTokens > 0 && !isOllama(backend)
+}
+
+func isOllama(backend string) bool { return strings.HasPrefix(backend, "ollama") }
+
+// refusedField is the optional field that a refusal names, or, not named, the
+// next one to try without; empty when there is none left.
+func (r *run) refusedField(c *calibration, words string) (field string, named bool) {
+	sent := map[string]bool{
+		fieldIgnoreEOS: r.cfg.Sampling.IgnoreEOS && !isOllama(r.cfg.Backend) && !r.dropped[fieldIgnoreEOS],
+		fieldTimings:   c.tuning.TimingsPerToken,
+		fieldEach:      c.tuning.Usage == inference.UsageEach && !isOllama(r.cfg.Backend),
+		fieldUsage:     c.tuning.Usage != inference.UsageNever && !isOllama(r.cfg.Backend),
+	}
+	for _, f := range optional {
+		switch {
+		case !sent[f]:
+		case strings.Contains(words, f):
+			return f, true
+		case field == "":
+			field = f
+		}
+	}
+	return field, false
+}
+
+// drop leaves a field out from now on.
+func (r *run) drop(c *calibration, field string) {
+	r.dropped[field] = true
+	switch field {
+	case fieldEach:
+		c.tuning.Usage = inference.UsageOnce
+	case fieldUsage:
+		c.tuning.Usage = inference.UsageNever
+	case fieldTimings:
+		c.tuning.TimingsPerToken = false
+	}
+}
+
+func (r *run) sayDropped(req *assay.Request, fields ...string) {
+	r.event(assay.EventWarning, "", fmt.Sprintf("the engine refused a request (HTTP %d: %s); it takes one without %s, which is left out from now on",
+		req.Status, req.Detail, strings.Join(fields, " and ")), nil)
+}
