@@ -9,7 +9,7 @@ import (
 )
 
 // patience is the limit for the first token and for gaps while faults play.
-const patience = 700 * time.Millisecond
+const patience = 2 * time.Second
 
 type fault struct {
 	name   string
