@@ -37,6 +37,8 @@ const (
 	EventStageLoadEnd EventKind = "stage_load_end" // no more requests are sent: the drain begins, the steady window ends
 	EventStageEnded   EventKind = "stage_ended"    // drained
 	EventCalibrated   EventKind = "calibrated"     // Data: tokens_per_word, overhead_tokens
+	EventEngineBefore EventKind = "engine_before"  // Data: the engine's own totals just before the stage; Text: whose page
+	EventEngineAfter  EventKind = "engine_after"   // the same when the stage has drained
 	EventWarning      EventKind = "warning"
 	EventNote         EventKind = "note"       // what was chosen or left out, and why
 	EventClockStep    EventKind = "clock_step" // Data: seconds

@@ -125,6 +125,8 @@ type StageSummary struct {
 
 	Little Little       `json:"little"`
 	Engine *EngineStage `json:"engine,omitempty"`
+	// EngineCheck is ours beside the engine's own figures; null: it gives none.
+	EngineCheck *EngineCheck `json:"engine_check,omitempty"`
 	// Objectives holds each objective against this stage.
 	Objectives []Held `json:"objectives,omitempty"`
 	// Kept is whether all objectives held; unknown when one could not be decided.

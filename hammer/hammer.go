@@ -78,6 +78,7 @@ type run struct {
 	dropped map[string]bool // optional fields that the engine refuses
 	gen     *load.Generator
 	live    *summary.Live
+	beside  beside
 	next    atomic.Int64 // number of the next prompt
 	cancel  context.CancelCauseFunc
 	started int64
@@ -92,6 +93,9 @@ type run struct {
 	alive  int64 // when a request last got through, or the run began
 	refuse refusals
 	began  int64 // when the stage began
+	// Of the stage: requests that succeeded, and their tokens.
+	answered       int
+	answeredTokens int64
 }
 
 // Run measures as the configuration says and records it in dir, which must be
@@ -189,11 +193,13 @@ func (r *run) measure(ctx context.Context, dir string, before *journal.Resumed) 
 		err = r.prepare(ctx, before)
 	}
 	if err == nil {
+		r.openTotals(ctx)
 		stop := r.watch(ctx)
 		r.node.witness.enter(phaseLoad)
 		err = r.stages(ctx, dir, before)
 		r.node.witness.enter(phaseBusy)
 		stop()
+		r.closeTotals()
 	}
 	stopReading()
 	r.verified()

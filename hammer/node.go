@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -37,13 +36,7 @@ func (r *run) lookAround(ctx context.Context) error {
 	}
 	o := telemetry.ChooseOptions{
 		Child: r.opt.NVML, DCGMURL: r.cfg.Telemetry.DCGM, EngineURL: r.cfg.URL,
-		EngineHeader: http.Header{}, Interval: time.Duration(r.cfg.Telemetry.Interval),
-	}
-	if r.cfg.APIKey != "" {
-		o.EngineHeader.Set("Authorization", "Bearer "+r.cfg.APIKey)
-	}
-	for k, v := range r.cfg.Headers {
-		o.EngineHeader.Set(k, v)
+		EngineHeader: r.cfg.engineHeader(), Interval: time.Duration(r.cfg.Telemetry.Interval),
 	}
 	var err error
 	r.node.sources, r.node.gpus, r.node.notes, err = telemetry.Choose(ctx, o)

@@ -112,6 +112,7 @@ func (r *run) one(ctx context.Context, asked, todo assay.Stage) (assay.StageSumm
 	if err != nil {
 		return assay.StageSummary{}, err
 	}
+	r.before(ctx, asked.Name)
 	now := r.clock.Now()
 	col := summary.NewCollector(asked, r.cfg.Judge)
 	col.Started(now)
@@ -133,6 +134,7 @@ func (r *run) one(ctx context.Context, asked, todo assay.Stage) (assay.StageSumm
 		return assay.StageSummary{}, ctx.Err()
 	}
 	r.put(assay.Event{At: res.Ended, Kind: assay.EventStageEnded, Stage: asked.Name})
+	r.after(ctx, asked.Name)
 	var sum assay.StageSummary
 	r.collect(func(c *summary.Collector) {
 		c.Ended(res.Ended)
@@ -211,6 +213,9 @@ func (r *run) record(req *assay.Request) {
 	}
 	if req.Error != "" {
 		r.errs[req.Error]++
+	} else {
+		r.answered++
+		r.answeredTokens += int64(req.OutputTokens)
 	}
 	if r.stage.Probe {
 		r.col.Add(req)

@@ -54,13 +54,15 @@ type reduction struct {
 	resumed     []int64
 	first, last int64
 	warnings    []assay.Warning
-	more        int // warnings of events beyond the bound
+	more        int                    // warnings of events beyond the bound
+	engines     map[string]*engineSide // by stage
 }
 
 type stage struct {
 	*Collector
 	interrupted bool
-	begun       int64   // when it was last started
+	begun       int64 // when it was last started
+	ours        oursOf
 	course      *course // nil: nothing says when it was
 }
 
@@ -76,6 +78,10 @@ func (o *reduction) stage(name string, plan assay.Stage) *stage {
 }
 
 func (o *reduction) event(e *assay.Event) {
+	if e.Kind == assay.EventEngineBefore || e.Kind == assay.EventEngineAfter {
+		o.engineEdge(e)
+		return
+	}
 	o.last = max(o.last, e.At)
 	o.client.event(e)
 	s := o.byName[e.Stage]
@@ -126,6 +132,17 @@ func (o *reduction) event(e *assay.Event) {
 	}
 }
 
+// engineEdge takes what the engine's page said at an edge of a stage.
+func (o *reduction) engineEdge(e *assay.Event) {
+	if o.engines == nil {
+		o.engines = map[string]*engineSide{}
+	}
+	if o.engines[e.Stage] == nil {
+		o.engines[e.Stage] = &engineSide{}
+	}
+	o.engines[e.Stage].event(e)
+}
+
 func (o *reduction) warn(kind string, e *assay.Event) {
 	if len(o.warnings) >= eventWarningsMost {
 		o.more++
@@ -162,6 +179,7 @@ func (o *reduction) request(r *assay.Request) {
 	// A stage whose event was lost still has its requests.
 	s := o.stage(r.Stage, assay.Stage{})
 	s.Add(r)
+	s.ours.add(r)
 	if s.course != nil {
 		s.course.add(r)
 	}
@@ -195,8 +213,10 @@ func (o *reduction) summary(run Source) assay.Summary {
 			out.Windows = append(out.Windows, s.course.windows(sum.Name, sum.Ended)...)
 			o.vary(i, s.course, &sum)
 		}
+		sum.EngineCheck = checkEngine(&s.ours, o.engines[sum.Name], float64(sum.Ended-sum.Started-s.down))
 		out.Stages = append(out.Stages, sum)
 		out.Warnings = append(out.Warnings, s.Collector.warnings(&sum)...)
+		out.Warnings = append(out.Warnings, engineWarnings(&sum)...)
 	}
 	o.node.fill(&out)
 	out.Trends = o.trends(out.Stages)

@@ -34,7 +34,7 @@ type DCGM struct {
 
 // NewDCGM looks at the page once, to learn which GPUs there are.
 func NewDCGM(ctx context.Context, o DCGMOptions) (*DCGM, error) {
-	p, err := newPage(o.URL, nil, o.Timeout)
+	p, err := newPage(o.URL, nil, o.Timeout, nil)
 	if err != nil {
 		return nil, fmt.Errorf("dcgm-exporter: %w", err)
 	}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,6 +26,10 @@ type EngineOptions struct {
 	Header http.Header
 	// Timeout of one look; 0: 2 s. Engines answer late when they are busy.
 	Timeout time.Duration
+	// TLS is how to speak to an https address; nil: as usual.
+	TLS *tls.Config
+	// Model is whose totals are wanted where an engine serves several.
+	Model string
 }
 
 // Engine reads what an engine says of itself on its /metrics page.
@@ -90,7 +95,7 @@ func NewEngine(ctx context.Context, o EngineOptions) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the engine's metrics: %w", err)
 	}
-	p, err := newPage(address, o.Header, o.Timeout)
+	p, err := newPage(address, o.Header, o.Timeout, o.TLS)
 	if err != nil {
 		return nil, fmt.Errorf("the engine's metrics: %w", err)
 	}
@@ -149,11 +154,8 @@ func (e *Engine) Read(ctx context.Context, emit func(assay.Reading)) error {
 	sum := map[string]float64{}
 	var order []string
 	_, err := e.page.read(ctx, func(name string) bool { _, ok := look(name); return ok }, func(s sample) {
-		// Ranks of one replica all say the same; the first speaks for them.
-		for _, rank := range []string{"tp_rank", "pp_rank"} {
-			if r := s.label(rank); r != "" && r != "0" {
-				return
-			}
+		if otherRank(s) {
+			return
 		}
 		n, _ := look(s.name)
 		switch before, again := sum[n.reading]; {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,7 +27,7 @@ type page struct {
 // errNotFound is a page that is not there: a status other than 200.
 var errNotFound = errors.New("no metrics there")
 
-func newPage(address string, header http.Header, timeout time.Duration) (*page, error) {
+func newPage(address string, header http.Header, timeout time.Duration, config *tls.Config) (*page, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, err
@@ -40,6 +41,7 @@ func newPage(address string, header http.Header, timeout time.Duration) (*page, 
 	return &page{url: u.String(), header: header, timeout: timeout, client: &http.Client{
 		Transport: &http.Transport{
 			DisableCompression:     true,
+			TLSClientConfig:        config,
 			MaxIdleConns:           1,
 			MaxResponseHeaderBytes: 64 << 10,
 			IdleConnTimeout:        time.Minute,

@@ -1,0 +1,137 @@
+package hammer
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/journal"
+)
+
+// front stands before a simulator and answers for its /metrics page.
+type front struct {
+	mu    sync.Mutex
+	reads []int64
+	page  func(n int, w http.ResponseWriter, pass func())
+}
+
+func (f *front) serve(t *testing.T, engine string) string {
+	t.Helper()
+	to, err := url.Parse(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.FlushInterval = -1
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		f.mu.Lock()
+		f.reads = append(f.reads, time.Now().UnixNano())
+		n := len(f.reads)
+		f.mu.Unlock()
+		f.page(n, w, func() { proxy.ServeHTTP(w, r) })
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// The engine's totals are read at the edges of each stage and never within one,
+// whether or not anything else is read, and calibration is not in them.
+func TestEngineTotalsAtTheEdges(t *testing.T) {
+	f := &front{page: func(_ int, _ http.ResponseWriter, pass func()) { pass() }}
+	c := short(f.serve(t, engine(t, steady)), "openai-chat")
+	c.Telemetry.Interval = 0
+	c.Load = Load{Mode: ModeSweep, Levels: []int{1, 3}, Requests: 20, Grace: assay.Duration(5 * time.Second)}
+	dir := filepath.Join(t.TempDir(), "run")
+	sum, err := Run(t.Context(), c, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sum.Stages {
+		for _, what := range []string{"requests", "input_tokens", "output_tokens"} {
+			if x, ok := s.EngineCheck.Find(what, "metrics"); !ok || x.Verdict != assay.Pass || *x.Ours == 0 {
+				t.Errorf("%s: %s: %+v; %s", s.Name, what, x, s.EngineCheck.Why)
+			}
+		}
+	}
+	rd, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	var within [][2]int64
+	for e, err := range rd.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e.Kind {
+		case assay.EventStageStarted:
+			within = append(within, [2]int64{e.At})
+		case assay.EventStageEnded:
+			within[len(within)-1][1] = e.At
+		case assay.EventEngineBefore, assay.EventEngineAfter:
+		default:
+			continue
+		}
+		kinds = append(kinds, string(e.Kind))
+	}
+	one := "engine_before stage_started stage_ended engine_after"
+	if got := strings.Join(kinds, " "); got != one+" "+one {
+		t.Errorf("events %s", got)
+	}
+	if len(f.reads) < 6 {
+		t.Errorf("the page was read %d times", len(f.reads))
+	}
+	for _, at := range f.reads {
+		for _, w := range within {
+			if at > w[0] && at < w[1] {
+				t.Errorf("the page was read %s into a stage", time.Duration(at-w[0]))
+			}
+		}
+	}
+}
+
+// A page that breaks down in the middle costs the run nothing but the
+// comparison, and is not waited for at each further stage.
+func TestEngineTotalsBreakDown(t *testing.T) {
+	release := make(chan struct{})
+	f := &front{page: func(n int, _ http.ResponseWriter, pass func()) {
+		if n <= 3 { // to find it, and twice to see that it stands still
+			pass()
+			return
+		}
+		<-release
+	}}
+	c := short(f.serve(t, engine(t, steady)), "openai-chat")
+	t.Cleanup(func() { close(release) })
+	c.Telemetry.Interval = 0
+	c.Load = Load{Mode: ModeSweep, Levels: []int{1, 2, 3, 4}, Requests: 10, Grace: assay.Duration(5 * time.Second)}
+	start := time.Now()
+	sum, err := Run(t.Context(), c, filepath.Join(t.TempDir(), "run"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 2*pageTimeout {
+		t.Errorf("the run took %s", took)
+	}
+	for i, s := range sum.Stages {
+		switch {
+		case s.OK != 10:
+			t.Errorf("%s: %d succeeded", s.Name, s.OK)
+		case i == 0 && (s.EngineCheck == nil || s.EngineCheck.Verdict != assay.Unknown || s.EngineCheck.Why == ""):
+			t.Errorf("%s: %+v", s.Name, s.EngineCheck)
+		case i > 0 && s.EngineCheck != nil:
+			t.Errorf("%s: %+v without a page", s.Name, s.EngineCheck)
+		}
+	}
+}
