@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"stat":                     {},
 	"inference":                {"", "internal/clock"},
 	"simulate":                 {""},
-	"load":                     {""},
+	"load":                     {"", "stat"},
 	"telemetry":                {"", "internal/nvml", "internal/proc"},
 	"verify":                   {"", "internal/opencl", "internal/cuda", "internal/proc"},
 	"journal":                  {"", "internal/disk"},

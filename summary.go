@@ -105,6 +105,8 @@ type StageSummary struct {
 	E2EIntended  Dist `json:"e2e_intended_ms"`
 	// MarkedGapShare is the share of gaps left out of ITL because of merged reads.
 	MarkedGapShare float64 `json:"marked_gap_share"`
+	// WarmupE2EMS is the mean E2E of the warm-ups; 0: none ended.
+	WarmupE2EMS float64 `json:"warmup_e2e_ms_mean,omitempty"`
 
 	// Of the steady window.
 	RequestsPerSecond     float64 `json:"requests_per_second"`
@@ -131,6 +133,8 @@ type StageSummary struct {
 	Objectives []Held `json:"objectives,omitempty"`
 	// Kept is whether all objectives held; unknown when one could not be decided.
 	Kept Verdict `json:"kept"`
+	// BacklogGrows: an open stage's requests piled up.
+	BacklogGrows bool `json:"backlog_grows,omitempty"`
 	// Joules that all GPUs used in the steady window; null: not read.
 	Joules *float64 `json:"joules,omitempty"`
 	// WindowCV is the standard deviation ÷ mean of tokens a second over windows
@@ -159,8 +163,25 @@ type EngineStage struct {
 // Held is one objective against one stage.
 type Held struct {
 	Objective Objective `json:"objective"`
-	Measured  Quantity  `json:"measured"`
+	Measured  Quantity  `json:"measured"` // Why says what an undecided one lacks
 	Verdict   Verdict   `json:"verdict"`
+	// Trials are what a search judges the stage's load by.
+	Trials *Trials `json:"trials,omitempty"`
+}
+
+// Trials are the judged requests of a stage (of itl, the gaps) as trials of one
+// objective. The engine's failures violate every objective.
+type Trials struct {
+	N          int `json:"n"`
+	Violations int `json:"violations"` // beyond the limit
+	// Tau is the autocorrelation time: so many trials are worth one.
+	Tau float64 `json:"autocorrelation_time"`
+	// When the first and the last violation ended; 0: there was none.
+	FirstViolation int64 `json:"first_violation_ns,omitempty"`
+	LastViolation  int64 `json:"last_violation_ns,omitempty"`
+	// Clustered: all of them, three or more (of fewer than 30 requests one), lie
+	// within half a stage; of a mean, only one half of the stage is beyond it.
+	Clustered bool `json:"clustered,omitempty"`
 }
 
 // Scaling is what a sweep or a saturation shows of throughput against load.
@@ -200,6 +221,23 @@ type USL struct {
 type FindMax struct {
 	Of   string   `json:"of"`   // rate or concurrency
 	Load Quantity `json:"load"` // Lo: highest that kept them, Hi: lowest that broke them
+	// Edge: the load is the limit as nearly as the stages at it could tell, and
+	// neither kept nor broken.
+	Edge   bool          `json:"edge,omitempty"`
+	Levels []SearchLevel `json:"levels,omitempty"` // by rising load
+}
+
+// SearchLevel is what the stages of a search at one load say together.
+type SearchLevel struct {
+	Load    float64 `json:"load"`
+	Verdict string  `json:"verdict"` // kept, broken, edge, unknown, or open: one stage on the way
+	// Stages that count, in their order; one whose violations all lie within half
+	// of it is set aside, once a level.
+	Stages   []string `json:"stages"`
+	SetAside string   `json:"set_aside,omitempty"`
+	// Requests and Violations of the objective that is nearest to breaking.
+	Requests   int `json:"requests"`
+	Violations int `json:"violations"`
 }
 
 // Variation is one metric over repeated runs.

@@ -37,6 +37,9 @@ var (
 	ErrRefused = errors.New("the engine refuses the requests")
 	// ErrNothingMeasured means that no request succeeded.
 	ErrNothingMeasured = errors.New("no request succeeded")
+	// ErrTooShort means that requests succeeded, but none that is judged: the
+	// stages ended while warm-ups were under way. Measure longer.
+	ErrTooShort = errors.New("only warm-ups ended, which are not judged")
 	// ErrInterrupted means that the context ended. The run can be resumed.
 	ErrInterrupted = errors.New("interrupted")
 )
@@ -241,19 +244,26 @@ func (r *run) finish(dir string, err error) (assay.Summary, error) {
 		}
 	}
 	err = errors.Join(err, werr, oerr, r.w.Close())
-	if err == nil && !anySuccess(sum) {
-		err = ErrNothingMeasured
+	if err == nil {
+		err = measured(sum)
 	}
 	return sum, err
 }
 
-func anySuccess(s assay.Summary) bool {
+// measured says when a run that came to its end has nothing to show.
+func measured(s assay.Summary) error {
+	slowest := 0.0
 	for _, st := range s.Stages {
 		if st.OK > 0 {
-			return true
+			return nil
 		}
+		slowest = max(slowest, st.WarmupE2EMS)
 	}
-	return false
+	if slowest > 0 {
+		takes := time.Duration(slowest * 1e6).Round(10 * time.Millisecond)
+		return fmt.Errorf("%w: a request takes about %s, so give --duration %s or more", ErrTooShort, takes, (5*takes).Round(time.Second)+time.Second)
+	}
+	return ErrNothingMeasured
 }
 
 // event records an event now. A failure to write is the writer's to keep.

@@ -33,14 +33,17 @@ func (r *run) stages(ctx context.Context, dir string, before *journal.Resumed) e
 		r.stageN++
 		r.mu.Unlock()
 		if s, ok := kept[stage.Name]; ok {
-			done = append(done, outcome(stage, s))
+			done = append(done, outcome(stage, &s))
 			continue
 		}
+		r.announce(stage)
 		s, err := r.one(ctx, stage, r.bounded(left(stage, before)))
 		if err != nil {
 			return err
 		}
-		done = append(done, outcome(stage, s))
+		o := outcome(stage, &s)
+		r.tell(o)
+		done = append(done, o)
 	}
 }
 
@@ -98,12 +101,6 @@ func (r *run) bounded(stage assay.Stage) assay.Stage {
 		stage.Requests = n
 	}
 	return stage
-}
-
-func outcome(stage assay.Stage, s assay.StageSummary) load.Outcome {
-	return load.Outcome{
-		Stage: stage, Goodput: s.GoodputPerSecond, E2E: s.E2E.Mean / 1000, Kept: s.Kept,
-	}
 }
 
 // one runs one stage: asked is what the plan asked, todo what is left of it.

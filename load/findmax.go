@@ -1,10 +1,10 @@
 package load
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/stat"
 )
 
 // FindMaxOptions say what to look for.
@@ -16,7 +16,7 @@ type FindMaxOptions struct {
 	Start float64
 	// Max is the highest load to try. Zero: 1024 streams, or 10,000 requests a second.
 	Max float64
-	// MaxStages bounds the search. Zero: 30.
+	// MaxStages bounds the search. Zero: 60.
 	MaxStages int
 }
 
@@ -27,9 +27,15 @@ const findWidth = 0.05
 // halvings, rounding aside.
 const lowestShare = 1.0 / 1025
 
-// FindMax looks for the highest load at which a stage's objectives are kept:
-// by doubling (or halving) from the start, then by bisection to 5 %. A stage
-// that could not be judged counts as not kept.
+// FindMax looks for the highest load at which the objectives are kept: by
+// doubling (or halving) from the start, then by bisection to 5 %.
+//
+// A level is tested by as many stages as it takes (see [stat.Levels]); a level
+// on the way up needs one stage only while that one speaks for it. The level
+// that is the answer, and the one above it that breaks, are always tested. A
+// level that is neither after all its stages ends the search: an edge is the
+// answer, and where there are too few requests to tell no other level nearby
+// has more.
 func FindMax(o FindMaxOptions) Plan {
 	if o.Like.Kind != assay.LoadOpen {
 		o.Like.Kind = assay.LoadClosed
@@ -44,7 +50,7 @@ func FindMax(o FindMaxOptions) Plan {
 		}
 	}
 	if o.MaxStages <= 0 {
-		o.MaxStages = 30
+		o.MaxStages = 60
 	}
 	o.Start = min(o.Start, o.Max)
 	return findMax(o)
@@ -61,91 +67,66 @@ func (o findMax) Next(done []Outcome) (assay.Stage, bool) {
 		return assay.Stage{}, false
 	}
 	s := o.Like
-	s.Probe = true
 	if s.Kind == assay.LoadOpen {
 		s.Rate = v
 	} else {
 		s.Concurrency = int(v)
 	}
-	s.Name = Name(s)
-	return s, true
+	return step(s, done), true
+}
+
+// fit gives a load that a stage can have.
+func (o findMax) fit(v float64) float64 {
+	if o.Like.Kind == assay.LoadClosed {
+		return max(1, math.Floor(v))
+	}
+	return round(v, 4)
 }
 
 func (o findMax) next(done []Outcome) (float64, bool) {
-	whole := o.Like.Kind == assay.LoadClosed
-	fit := func(v float64) float64 {
-		if whole {
-			return max(1, math.Floor(v))
-		}
-		return round(v, 4)
-	}
 	if len(done) == 0 {
-		return fit(o.Start), true
+		return o.fit(o.Start), true
 	}
-	a := Found(done)
-	switch {
-	case math.IsInf(a.Broken, 1):
-		return fit(min(o.Max, 2*a.Kept)), a.Kept < fit(o.Max)
-	case a.Kept == 0:
-		if whole {
-			return fit(a.Broken / 2), a.Broken > 1
+	levels := stat.Levels(probes(done))
+	b := stat.BoundaryOf(levels)
+	last := loadOf(done[len(done)-1].Stage)
+	var lo stat.Level // the highest below what is broken that nothing speaks against
+	for _, l := range levels {
+		rising := l.Load == last && math.IsInf(b.Broken.Load, 1) && onTheWay(l) && l.Load < o.fit(o.Max)
+		switch {
+		case l.Verdict == stat.LevelUndecided:
+			return 0, false
+		case l.Verdict == stat.LevelOpen && l.Load == last && !rising:
+			return last, true
+		case l.Load < b.Broken.Load && (l.Verdict == stat.LevelKept || onTheWay(l)):
+			lo = l
 		}
-		return fit(a.Broken / 2), a.Broken/2 >= o.Start*lowestShare
-	case a.Broken-a.Kept <= findWidth*a.Kept || whole && a.Broken-a.Kept <= 1:
+	}
+	if b.Edge.Load > 0 {
 		return 0, false
 	}
-	return fit((a.Kept + a.Broken) / 2), true
+	return o.between(lo, b.Broken.Load)
 }
 
-// Answer is what a search for the highest load has found.
-type Answer struct {
-	// Kept is the highest load that kept the objectives, below the lowest that
-	// did not; zero when none did.
-	Kept float64
-	// Broken is the lowest load that did not keep them; +Inf when all did.
-	Broken float64
-	// Unknown is the number of stages that could not be judged, and so counted
-	// as not kept.
-	Unknown int
-	Why     string // in words, what is wanting; empty when both ends are known
+// onTheWay reports whether a level that is not decided has had its one stage,
+// and that speaks for it.
+func onTheWay(l stat.Level) bool {
+	return l.Verdict == stat.LevelOpen && len(l.Stages) == 1 && !l.Leans
 }
 
-// Found reduces the outcomes of a search.
-func Found(done []Outcome) Answer {
-	a := Answer{Broken: math.Inf(1)}
-	for _, d := range done {
-		if d.Kept == assay.Unknown {
-			a.Unknown++
-		}
-		if d.Kept != assay.Pass {
-			a.Broken = min(a.Broken, loadOf(d.Stage))
-		}
-	}
-	for _, d := range done {
-		if v := loadOf(d.Stage); d.Kept == assay.Pass && v < a.Broken {
-			a.Kept = max(a.Kept, v)
-		}
-	}
+// between is the next level to try when the answer is at lo or above, and below
+// broken.
+func (o findMax) between(lo stat.Level, broken float64) (float64, bool) {
+	whole := o.Like.Kind == assay.LoadClosed
 	switch {
-	case len(done) == 0:
-		a.Why = "nothing was measured"
-	case a.Kept == 0:
-		a.Why = fmt.Sprintf("the objectives were not kept at the lowest load tried, %g", a.Broken)
-	case math.IsInf(a.Broken, 1):
-		a.Why = fmt.Sprintf("the objectives were still kept at the highest load tried, %g", a.Kept)
+	case math.IsInf(broken, 1):
+		return o.fit(min(o.Max, 2*lo.Load)), lo.Load < o.fit(o.Max)
+	case lo.Load == 0 && whole:
+		return o.fit(broken / 2), broken > 1
+	case lo.Load == 0:
+		return o.fit(broken / 2), broken/2 >= o.Start*lowestShare
+	case broken-lo.Load <= findWidth*lo.Load || whole && broken-lo.Load <= 1:
+		return lo.Load, lo.Verdict != stat.LevelKept
 	}
-	if a.Unknown > 0 {
-		if a.Why != "" {
-			a.Why += "; "
-		}
-		a.Why += fmt.Sprintf("%d of %d stages could not be judged and count as not kept", a.Unknown, len(done))
-	}
-	return a
-}
-
-func loadOf(s assay.Stage) float64 {
-	if s.Kind == assay.LoadOpen {
-		return s.Rate
-	}
-	return float64(s.Concurrency)
+	return o.fit((lo.Load + broken) / 2), true
 }

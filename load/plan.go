@@ -18,21 +18,6 @@ type Plan interface {
 	Next(done []Outcome) (stage assay.Stage, ok bool)
 }
 
-// Outcome is what a plan may know of a stage that is over.
-type Outcome struct {
-	Stage   assay.Stage
-	Goodput float64 // good requests a second in the steady window; NaN counts as none
-	E2E     float64 // mean time in the system in seconds
-	Kept    assay.Verdict
-}
-
-func (o Outcome) goodput() float64 {
-	if !(o.Goodput > 0) {
-		return 0
-	}
-	return o.Goodput
-}
-
 // Fixed runs the stages in order.
 func Fixed(stages ...assay.Stage) Plan { return fixed(stages) }
 

@@ -1,10 +1,12 @@
 package load
 
 import (
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/stat"
 )
 
 // The figures that saturation goes by.
@@ -23,7 +25,7 @@ type SaturateOptions struct {
 	Like assay.Stage
 	// MaxConcurrency is the highest number of streams to try. Zero: 1024.
 	MaxConcurrency int
-	// MaxStages bounds the search. Zero: 40.
+	// MaxStages bounds the search. Zero: 80.
 	MaxStages int
 	// CapacityOnly: stop when the maximum is known, and do not look for the cliff.
 	CapacityOnly bool
@@ -33,12 +35,16 @@ type SaturateOptions struct {
 // on until it is a tenth below its maximum or there are no more streams to try.
 // Then it looks for the peak to a tenth of its place, and for the cliff to a
 // twentieth.
+//
+// A load that decides something (that goodput no longer rises, the lowest load,
+// the peak and its neighbours, both sides of the cliff) is measured until two
+// stages agree, or three give a median: a stall in one stage is no plateau.
 func Saturate(o SaturateOptions) Plan {
 	if o.MaxConcurrency <= 0 {
 		o.MaxConcurrency = 1024
 	}
 	if o.MaxStages <= 0 {
-		o.MaxStages = 40
+		o.MaxStages = 80
 	}
 	return saturate(o)
 }
@@ -51,47 +57,90 @@ func (o saturate) Next(done []Outcome) (assay.Stage, bool) {
 		return assay.Stage{}, false
 	}
 	s := o.Like
-	s.Kind, s.Concurrency, s.Probe = assay.LoadClosed, n, true
-	s.Name = Name(s)
-	return s, true
+	s.Kind, s.Concurrency = assay.LoadClosed, n
+	return step(s, done), true
 }
 
 func (o saturate) next(done []Outcome) (int, bool) {
-	if len(done) == 0 {
-		return 1, true
-	}
-	// The first outcomes are the doublings; where they ended is a function of
-	// themselves.
-	best, flat := 0.0, 0
-	for i, d := range done {
-		x := d.goodput()
-		if flat++; x >= best*(1+plateauRise) {
-			flat = 0
-		}
-		best = max(best, x)
-		plateau := flat >= plateauRuns
-		fallen := x <= cliffShare*best && i > 0
-		last := d.Stage.Concurrency >= o.MaxConcurrency
-		if last || fallen || plateau && o.CapacityOnly {
-			break
-		}
-		if i == len(done)-1 {
-			return min(2*d.Stage.Concurrency, o.MaxConcurrency), true
+	if len(done) > 0 {
+		// A step that says nothing is repeated, longer, and ends the search when
+		// that does not help.
+		if n := done[len(done)-1].Stage.Concurrency; o.void(done, n) > 0 && !slices.ContainsFunc(scale(done), at(n)) {
+			return n, o.void(done, n) < voidSteps
 		}
 	}
 	points := scale(done)
+	if n, ok := o.double(points); ok {
+		return n, true
+	}
 	peak := peakOf(points)
 	if n, ok := refine(points, peak); ok {
+		return n, true
+	}
+	if n, ok := unconfirmed(points, 0, peak, peak-1, peak+1); ok {
 		return n, true
 	}
 	if o.CapacityOnly {
 		return 0, false
 	}
-	lo, hi, ok := cliffOf(points, peak)
-	if !ok || hi-lo <= max(1, int(cliffWidth*float64(lo))) {
+	i, ok := cliffOf(points, peak)
+	if !ok {
 		return 0, false
 	}
-	return (lo + hi) / 2, true
+	lo, hi := points[i-1].streams, points[i].streams
+	if hi-lo > max(1, int(cliffWidth*float64(lo))) {
+		return (lo + hi) / 2, true
+	}
+	return unconfirmed(points, i-1, i)
+}
+
+// voidSteps is how often a load is tried whose steps say nothing.
+const voidSteps = 3
+
+func (o saturate) void(done []Outcome, streams int) (n int) {
+	for _, d := range done {
+		if d.Stage.Concurrency == streams && d.void() {
+			n++
+		}
+	}
+	return n
+}
+
+func (o Outcome) void() bool { return o.Short != "" || o.NoWindow != "" }
+
+// double gives the next of the doublings; ok is false when they are over. Where
+// they end is a function of the points themselves.
+func (o saturate) double(points []point) (n int, ok bool) {
+	best, flat := 0.0, 0
+	for n := 1; ; n = min(2*n, o.MaxConcurrency) {
+		i := slices.IndexFunc(points, at(n))
+		if i < 0 {
+			return n, true
+		}
+		x := points[i].goodput
+		rises := x >= best*(1+plateauRise)
+		if !rises && !points[i].confirmed {
+			return n, true
+		}
+		if flat++; rises {
+			flat = 0
+		}
+		best = max(best, x)
+		fallen := x <= cliffShare*best && n > 1
+		if n >= o.MaxConcurrency || fallen || flat >= plateauRuns && o.CapacityOnly {
+			return 0, false
+		}
+	}
+}
+
+// unconfirmed gives the first of these points that should be measured again.
+func unconfirmed(points []point, which ...int) (n int, ok bool) {
+	for _, i := range which {
+		if i >= 0 && i < len(points) && !points[i].confirmed {
+			return points[i].streams, true
+		}
+	}
+	return 0, false
 }
 
 // Saturation is what a saturating plan, or a sweep, has found. Loads are
@@ -113,41 +162,55 @@ func Saturated(done []Outcome) (Saturation, bool) {
 		return Saturation{}, false
 	}
 	p := peakOf(points)
-	s := Saturation{Capacity: points[p].goodput(), Peak: points[p].Stage.Concurrency}
-	s.Knee = s.Capacity * points[0].E2E
-	if lo, hi, ok := cliffOf(points, p); ok {
-		s.CliffLo, s.CliffHi = lo, hi
+	s := Saturation{Capacity: points[p].goodput, Peak: points[p].streams}
+	s.Knee = s.Capacity * points[0].e2e
+	if i, ok := cliffOf(points, p); ok {
+		s.CliffLo, s.CliffHi = points[i-1].streams, points[i].streams
 	}
 	return s, s.Capacity > 0
 }
 
-// scale gives the closed outcomes by load; of several at one load the mean.
-func scale(done []Outcome) []Outcome {
-	var points []Outcome
-	sums := map[int]int{} // load → how many
+// point is what the stages at one load show together.
+type point struct {
+	streams      int
+	goodput, e2e float64
+	confirmed    bool
+}
+
+func at(streams int) func(point) bool {
+	return func(p point) bool { return p.streams == streams }
+}
+
+// scale gives the closed outcomes by load. Those that say nothing are left out.
+func scale(done []Outcome) []point {
+	type values struct{ goodput, e2e []float64 }
+	by := map[int]*values{}
 	for _, d := range done {
-		if d.Stage.Kind != assay.LoadClosed {
+		if d.Stage.Kind != assay.LoadClosed || d.void() {
 			continue
 		}
-		n := d.Stage.Concurrency
-		d.Goodput = d.goodput()
-		if i := slices.IndexFunc(points, func(p Outcome) bool { return p.Stage.Concurrency == n }); i >= 0 {
-			k := float64(sums[n])
-			points[i].Goodput = (points[i].Goodput*k + d.Goodput) / (k + 1)
-			points[i].E2E = (points[i].E2E*k + d.E2E) / (k + 1)
-		} else {
-			points = append(points, d)
+		v := by[d.Stage.Concurrency]
+		if v == nil {
+			v = &values{}
+			by[d.Stage.Concurrency] = v
 		}
-		sums[n]++
+		v.goodput = append(v.goodput, d.goodput())
+		v.e2e = append(v.e2e, d.E2E)
 	}
-	slices.SortFunc(points, func(a, b Outcome) int { return a.Stage.Concurrency - b.Stage.Concurrency })
+	var points []point
+	for _, n := range slices.Sorted(maps.Keys(by)) {
+		p := point{streams: n}
+		p.goodput, p.confirmed = stat.Typical(by[n].goodput)
+		p.e2e, _ = stat.Typical(by[n].e2e)
+		points = append(points, p)
+	}
 	return points
 }
 
-func peakOf(points []Outcome) int {
+func peakOf(points []point) int {
 	best := 0
 	for i, p := range points {
-		if p.Goodput > points[best].Goodput {
+		if p.goodput > points[best].goodput {
 			best = i
 		}
 	}
@@ -156,33 +219,33 @@ func peakOf(points []Outcome) int {
 
 // refine gives a load between the peak and its wider neighbouring gap, while
 // that gap is wider than wanted.
-func refine(points []Outcome, peak int) (int, bool) {
-	at := func(i int) int { return points[i].Stage.Concurrency }
-	lo, hi := at(peak), at(peak)
+func refine(points []point, peak int) (int, bool) {
+	at := points[peak].streams
+	lo, hi := at, at
 	if peak > 0 {
-		lo = at(peak - 1)
+		lo = points[peak-1].streams
 	}
 	if peak < len(points)-1 {
-		hi = at(peak + 1)
+		hi = points[peak+1].streams
 	}
-	left, right := at(peak)-lo, hi-at(peak)
-	if max(left, right) <= max(1, int(math.Ceil(peakWidth*float64(at(peak))))) {
+	left, right := at-lo, hi-at
+	if max(left, right) <= max(1, int(math.Ceil(peakWidth*float64(at)))) {
 		return 0, false
 	}
 	if right >= left {
-		return at(peak) + right/2, true
+		return at + right/2, true
 	}
 	return lo + left/2, true
 }
 
-// cliffOf gives the highest load before the cliff and the lowest beyond it.
-func cliffOf(points []Outcome, peak int) (lo, hi int, ok bool) {
-	for i := peak + 1; i < len(points) && points[peak].Goodput > 0; i++ {
-		if points[i].Goodput <= cliffShare*points[peak].Goodput {
-			return points[i-1].Stage.Concurrency, points[i].Stage.Concurrency, true
+// cliffOf gives the first point beyond the cliff; the one before it lies before.
+func cliffOf(points []point, peak int) (int, bool) {
+	for i := peak + 1; i < len(points) && points[peak].goodput > 0; i++ {
+		if points[i].goodput <= cliffShare*points[peak].goodput {
+			return i, true
 		}
 	}
-	return 0, 0, false
+	return 0, false
 }
 
 // SustainOptions say what to hold, and how to measure what it is a share of.

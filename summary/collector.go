@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/stat"
 )
 
 // Collector gathers the requests of one stage. It is for one goroutine.
@@ -40,6 +41,8 @@ type Collector struct {
 	window, whole tally
 	gauge         gauge
 	backlog       backlog
+	trials        []trial      // one for each objective
+	warmupE2E     stat.Moments // ns
 }
 
 // tally is what happened in a period of time, whoever it belongs to.
@@ -51,7 +54,7 @@ type tally struct {
 
 // NewCollector gathers a stage that was planned so.
 func NewCollector(plan assay.Stage, judge assay.Judge) *Collector {
-	return &Collector{plan: plan, judge: judge, levels: levelsOf(judge), errors: map[assay.Failure]int{}}
+	return &Collector{plan: plan, judge: judge, levels: levelsOf(judge), trials: newTrials(judge), errors: map[assay.Failure]int{}}
 }
 
 // Started sets when the stage began, in Unix nanoseconds like all times here.
@@ -93,9 +96,13 @@ func (c *Collector) Add(r *assay.Request) {
 	c.backlog.add(r, c.plan, c.started)
 	if r.Warmup {
 		c.warmups++
+		if ns, ok := r.E2E(); ok && r.OK() && plausible(ns) {
+			c.warmupE2E.Add(float64(ns))
+		}
 		return
 	}
 	c.requests++
+	c.addTrials(r)
 	if c.plan.Concurrency > 0 && r.Scheduled != 0 && r.Eligible-r.Scheduled > 1e6 {
 		c.lateSent++
 	}

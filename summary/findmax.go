@@ -6,83 +6,123 @@ import (
 	"slices"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/stat"
 )
 
 // findMaxOf is the answer of a search for the highest load that keeps the
 // objectives; nil when the run was no such search. The estimate is a load that
-// was measured and kept them, not a point between.
-//
-// Stages near the limit can contradict each other. The answer is the boundary
-// that contradicts the fewest of them, and of several the lowest.
+// was tested and kept them, or an edge, and no point between; it is judged from
+// the stages in the same way as the search itself did (see [stat.Levels]).
 func findMaxOf(search assay.Search, stages []assay.StageSummary) *assay.FindMax {
-	var of string
-	var kind assay.LoadKind
+	out := &assay.FindMax{Of: "rate"}
+	kind := assay.LoadOpen
 	load := func(p assay.Stage) float64 { return p.Rate }
 	switch search {
 	case assay.SearchMaxRate:
-		of, kind = "rate", assay.LoadOpen
 	case assay.SearchMaxConcurrency:
-		of, kind = "concurrency", assay.LoadClosed
+		out.Of, kind = "concurrency", assay.LoadClosed
 		load = func(p assay.Stage) float64 { return float64(p.Concurrency) }
 	default:
 		return nil
 	}
-	type probe struct {
-		load float64
-		pass bool
-	}
-	var probes []probe
+	var probes []stat.Probe
+	var names []string
+	why := "no stage was completed"
 	for i := range stages {
 		s := &stages[i]
-		if s.Plan.Kind != kind || !s.Complete || s.Kept == assay.Unknown || load(s.Plan) <= 0 {
+		if s.Plan.Kind != kind || !s.Complete || load(s.Plan) <= 0 {
 			continue
 		}
-		probes = append(probes, probe{load(s.Plan), s.Kept == assay.Pass})
-	}
-	out := &assay.FindMax{Of: of}
-	if len(probes) == 0 {
-		out.Load = assay.UnknownQuantity("no stage could be decided")
-		return out
-	}
-	slices.SortStableFunc(probes, func(a, b probe) int {
-		switch {
-		case a.load < b.load:
-			return -1
-		case a.load > b.load:
-			return 1
+		e := EvidenceOf(s)
+		if e.Short != "" {
+			why = fmt.Sprintf("%s: %s", s.Name, e.Short)
 		}
-		return 0
-	})
-	// A boundary k says that probes[:k] keep and probes[k:] break. Stages of one
-	// load lie on one side.
-	best, fewest := 0, math.MaxInt
-	for k := 0; k <= len(probes); k++ {
-		if k > 0 && k < len(probes) && probes[k].load == probes[k-1].load {
-			continue
-		}
-		against := 0
-		for i, p := range probes {
-			if p.pass != (i < k) {
-				against++
-			}
-		}
-		if against < fewest {
-			best, fewest = k, against
-		}
+		probes = append(probes, stat.Probe{Load: load(s.Plan), Trials: e.Trials, Behind: e.Behind, Void: e.Short != ""})
+		names = append(names, s.Name)
 	}
-	switch {
-	case best == 0:
-		out.Load = assay.UnknownQuantity(fmt.Sprintf("already the lowest load, %g, broke the objectives", probes[0].load))
-	case best == len(probes):
-		top := probes[best-1].load
-		out.Load = assay.Quantity{N: len(probes), Est: top, Lo: top, Hi: math.NaN(),
-			Why: "no load broke the objectives: the maximum lies higher"}
-	default:
-		lo, hi := probes[best-1].load, probes[best].load
-		out.Load = assay.Quantity{N: len(probes), Est: lo, Lo: lo, Hi: hi}
+	levels := stat.Levels(probes)
+	for _, l := range levels {
+		out.Levels = append(out.Levels, levelOf(l, names))
 	}
-	if fewest > 0 && out.Load.Why == "" {
-		out.Load.Why = fmt.Sprintf("%d of %d stages contradict this boundary", fewest, len(probes))
+	out.Load, out.Edge = answer(levels, len(probes), why)
+	return out
+}
+
+func levelOf(l stat.Level, names []string) assay.SearchLevel {
+	out := assay.SearchLevel{Load: l.Load, Verdict: l.Verdict.String(), Stages: []string{}, Requests: l.Requests, Violations: l.Violations}
+	for _, i := range l.Stages {
+		out.Stages = append(out.Stages, names[i])
+	}
+	if l.SetAside >= 0 {
+		out.SetAside = names[l.SetAside]
 	}
 	return out
+}
+
+// answer is where the boundary lies. why is said when no stage counts.
+func answer(levels []stat.Level, n int, why string) (load assay.Quantity, edge bool) {
+	b := stat.BoundaryOf(levels)
+	q := assay.Quantity{N: n, Est: b.Kept.Load, Lo: b.Kept.Load, Hi: b.Broken.Load}
+	if math.IsInf(q.Hi, 1) {
+		q.Hi = math.NaN()
+	}
+	i := slices.IndexFunc(levels, func(l stat.Level) bool { return l.Verdict == stat.LevelUndecided })
+	switch {
+	case b.Edge.Load > 0:
+		q.Est = b.Edge.Load
+		if q.Lo = below(levels, b.Edge.Load); q.Lo == 0 {
+			q.Lo = math.NaN()
+		}
+		q.Why = fmt.Sprintf("%d stages at this load did not tell it from the limit: %d violations in %d requests",
+			len(b.Edge.Stages), b.Edge.Violations, b.Edge.Requests)
+		return q, true
+	case i >= 0 && b.Kept.Load > 0:
+		q.Why = undecided(levels[i], why)
+	case i >= 0:
+		return assay.UnknownQuantity(undecided(levels[i], why)), false
+	case b.Kept.Load > 0 && math.IsNaN(q.Hi) && leaning(levels) > 0:
+		q.Why = fmt.Sprintf("the search ended before it was decided whether %g breaks the objectives", leaning(levels))
+	case b.Kept.Load > 0 && math.IsNaN(q.Hi):
+		q.Why = "no load broke the objectives: the maximum lies higher"
+	case b.Kept.Load > 0:
+	case len(b.Broken.Stages) > 0 && levels[0].Load == b.Broken.Load:
+		return assay.UnknownQuantity(fmt.Sprintf("already the lowest load, %g, broke the objectives", b.Broken.Load)), false
+	case slices.ContainsFunc(levels, func(l stat.Level) bool { return len(l.Stages) > 0 }):
+		return assay.UnknownQuantity("the search ended before any load was shown to keep the objectives"), false
+	default:
+		return assay.UnknownQuantity(why), false
+	}
+	return q, false
+}
+
+// leaning is the lowest load that something speaks against and that is not
+// decided; 0: there is none.
+func leaning(levels []stat.Level) float64 {
+	for _, l := range levels {
+		if l.Verdict == stat.LevelOpen && (l.Leans || l.SetAside >= 0 && len(l.Stages) == 0) {
+			return l.Load
+		}
+	}
+	return 0
+}
+
+// below is the highest load under an edge that nothing spoke against.
+func below(levels []stat.Level, edge float64) (load float64) {
+	for _, l := range levels {
+		if l.Load < edge && len(l.Stages) > 0 && (l.Verdict == stat.LevelKept || l.Verdict == stat.LevelOpen && !l.Leans) {
+			load = l.Load
+		}
+	}
+	return load
+}
+
+func undecided(l stat.Level, why string) string {
+	switch {
+	case len(l.Stages) == 0:
+		return why
+	case l.Short > 1:
+		return fmt.Sprintf("%d stages at load %g had %d requests, too few to decide: steps about %.1f times as long would (--duration)",
+			len(l.Stages), l.Load, l.Requests, l.Short)
+	}
+	return fmt.Sprintf("%d stages at load %g did not decide", len(l.Stages), l.Load)
 }

@@ -18,20 +18,18 @@ const errorRateMost = 0.01
 // kept.
 const unansweredMost = 0.01
 
-// hold holds each objective against a stage, and decides for a search.
+// hold holds each objective against a stage.
 //
-// The verdict of one objective is pass when its interval keeps the limit, fail
-// when it breaks it, and goes by the estimate when the interval lies across the
-// limit (Measured shows that it does). A percentile with fewer samples than an
-// interval needs is unknown.
+// The verdict of one objective is pass when all of its interval keeps the limit,
+// fail when all of it breaks the limit, and unknown when the interval lies
+// across the limit or there is none: a percentile of too few samples decides
+// nothing. Measured.Why then says what is wanting.
 //
-// Kept answers another question: a search has to go up or down, so it goes by
-// the estimates alone, however few the samples. It is fail when an estimate
-// breaks its limit, when the error rate is above its objective (or 1 % without
-// one), when an open stage left more than 1 % of its requests unsent or
-// unanswered, or when its backlog grew (see backlog); unknown when there are no
-// objectives or one has no samples; pass otherwise.
-func hold(s *assay.StageSummary, objectives []assay.Objective, backlogGrows bool) ([]assay.Held, assay.Verdict) {
+// Kept is pass only when every objective passes, and fail when one fails. It is
+// also fail when the error rate is certainly above 1 % and no objective speaks
+// of errors, or when an open stage did not keep up with its rate; and unknown
+// when there are no objectives.
+func hold(s *assay.StageSummary, objectives []assay.Objective) ([]assay.Held, assay.Verdict) {
 	if len(objectives) == 0 {
 		return nil, assay.Unknown
 	}
@@ -44,29 +42,34 @@ func hold(s *assay.StageSummary, objectives []assay.Objective, backlogGrows bool
 	}
 	for _, o := range objectives {
 		q := measured(s, o)
-		h := assay.Held{Objective: o, Measured: q, Verdict: verdict(q, o)}
+		v := verdict(q, o)
+		if v == assay.Unknown && q.Known() {
+			q.Why = wanting(s, o, q)
+		}
 		errorsJudged = errorsJudged || o.Metric == "error_rate"
-		out = append(out, h)
-		switch {
-		case !q.Known() || math.IsNaN(q.Est):
-			lower(assay.Unknown)
-		case q.Est > o.Max:
-			lower(assay.Fail)
-		}
+		out = append(out, assay.Held{Objective: o, Measured: q, Verdict: v})
+		lower(v)
 	}
-	if !errorsJudged && s.ErrorRate > errorRateMost {
-		lower(assay.Fail)
+	if !errorsJudged {
+		lower(errorsKept(s))
 	}
-	switch s.Plan.Kind {
-	case assay.LoadOpen, assay.LoadRamp, assay.LoadReplay:
-		if float64(s.NeverSent+s.Censored) > unansweredMost*float64(s.Requests) {
-			lower(assay.Fail)
-		}
-	}
-	if backlogGrows {
+	if behind(s) {
 		lower(assay.Fail) // a rate that the engine falls behind at is not kept
 	}
 	return out, kept
+}
+
+// errorsKept judges errors that no objective speaks of: it finds too many, and
+// does not ask for a proof that there are few.
+func errorsKept(s *assay.StageSummary) assay.Verdict {
+	lo, _ := stat.ProportionInterval(int64(s.Failed), int64(s.OK+s.Failed), 0.95)
+	switch {
+	case lo > errorRateMost:
+		return assay.Fail
+	case s.ErrorRate > errorRateMost:
+		return assay.Unknown
+	}
+	return assay.Pass
 }
 
 // measured is what an objective speaks of, with its interval.
@@ -75,7 +78,7 @@ func measured(s *assay.StageSummary, o assay.Objective) assay.Quantity {
 	if o.Metric == "error_rate" {
 		n := s.OK + s.Failed
 		if n == 0 {
-			return assay.UnknownQuantity("no request was ended by the engine")
+			return assay.UnknownQuantity(nothingMeasured(s))
 		}
 		lo, hi := stat.ProportionInterval(int64(s.Failed), int64(n), 0.95)
 		return assay.Quantity{N: n, Est: s.ErrorRate, Lo: lo, Hi: hi}
@@ -85,7 +88,7 @@ func measured(s *assay.StageSummary, o assay.Objective) assay.Quantity {
 		return assay.UnknownQuantity(fmt.Sprintf("there is no metric %s", o.Metric))
 	}
 	if d.N == 0 {
-		return assay.UnknownQuantity("no request succeeded that has it")
+		return assay.UnknownQuantity(nothingMeasured(s))
 	}
 	if level, ok := o.Level(); ok {
 		p, ok := d.P(level)
@@ -93,9 +96,6 @@ func measured(s *assay.StageSummary, o assay.Objective) assay.Quantity {
 			return assay.UnknownQuantity(fmt.Sprintf("%s was not computed", o.Stat))
 		}
 		q := assay.Quantity{N: d.N, Est: p.Value, Lo: p.Lo, Hi: p.Hi}
-		if !p.Held() {
-			q.Why = fmt.Sprintf("n<%d: %.0f independent samples", p.Need, math.Floor(d.Effective))
-		}
 		return q
 	}
 	q := assay.Quantity{N: d.N, Est: d.Mean, Lo: nan, Hi: nan}
@@ -125,15 +125,57 @@ func distByName(s *assay.StageSummary, metric string) (assay.Dist, bool) {
 	return assay.Dist{}, false
 }
 
-// verdict goes by the estimate where there is an interval around it. All of an
-// interval on one side of the limit has the estimate on that side too, so what
-// the interval decides is whether there are samples enough to say anything.
+// nothingMeasured says why a stage has no sample of a metric.
+func nothingMeasured(s *assay.StageSummary) string {
+	switch {
+	case s.OK > 0:
+		return "no request that succeeded has it"
+	case s.Requests == 0 && s.Warmups > 0:
+		return fmt.Sprintf("all %d requests were warm-ups, which are not judged: the stage needs a longer --duration", s.Warmups)
+	case s.Failed == 0 && s.Censored > 0:
+		return fmt.Sprintf("%d requests were still under way when the stage ended: it needs a longer --duration or --grace", s.Censored)
+	case s.Requests == 0:
+		return "no request was sent"
+	}
+	return "no request succeeded"
+}
+
+// verdict is decided by the whole interval or not at all.
 func verdict(q assay.Quantity, o assay.Objective) assay.Verdict {
 	switch {
 	case !q.Known() || math.IsNaN(q.Lo) || math.IsNaN(q.Hi):
 		return assay.Unknown
-	case q.Est <= o.Max:
+	case q.Hi <= o.Max:
 		return assay.Pass
+	case q.Lo > o.Max:
+		return assay.Fail
 	}
-	return assay.Fail
+	return assay.Unknown
+}
+
+// wanting says why an objective that was measured is not decided, and how many
+// more requests would probably decide it.
+func wanting(s *assay.StageSummary, o assay.Objective, q assay.Quantity) string {
+	if math.IsNaN(q.Lo) || math.IsNaN(q.Hi) {
+		d, _ := distByName(s, o.Metric)
+		level, ok := o.Level()
+		if p, has := d.P(level); ok && has {
+			need := float64(p.Need)
+			return fmt.Sprintf("%d requests are worth %.0f independent ones, and a %s needs %d: about %.0f more would do",
+				d.N, math.Floor(d.Effective), o.Stat, p.Need, math.Ceil((need/d.Effective-1)*float64(d.N)))
+		}
+		return "one request has no interval: more are needed"
+	}
+	// An interval narrows with the root of the number of requests.
+	side := q.Hi - q.Est
+	if q.Est > o.Max {
+		side = q.Est - q.Lo
+	}
+	text := "the interval holds the limit"
+	if times := math.Pow(side/(o.Max-q.Est), 2); times > 1 && times < 1e4 {
+		text += fmt.Sprintf(": about %.2g times as many requests would decide it", times)
+	} else {
+		text += ", and no number of requests that can be foreseen would decide it"
+	}
+	return text
 }

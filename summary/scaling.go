@@ -12,35 +12,42 @@ import (
 // cliffShare is what goodput must have fallen to, of its maximum.
 const cliffShare = 0.9
 
+// loadStages are the figures of the stages at one load.
+type loadStages struct {
+	name                                         string
+	goodput, rate, tokenRate, latencyMS, perUser []float64
+}
+
 // scalingOf is what closed stages of different loads show together; nil with
-// fewer than two loads. Stages that were broken off are left out, and stages of
-// one load are averaged.
+// fewer than two loads. Stages that were broken off, and steps of a search that
+// were too short, are left out; stages of one load are joined by
+// [stat.Typical], as the search itself does.
 func scalingOf(stages []assay.StageSummary) *assay.Scaling {
-	type load struct {
-		assay.ScalePoint
-		rate float64
-		n    float64
-	}
-	by := map[int]*load{}
+	all := map[int]*loadStages{}
 	var order []int
 	for i := range stages {
 		s := &stages[i]
 		if s.Plan.Kind != assay.LoadClosed || s.Plan.Concurrency < 1 || !s.Complete || s.RequestsPerSecond <= 0 {
 			continue
 		}
-		l := by[s.Plan.Concurrency]
+		if s.Plan.Probe && EvidenceOf(s).Short != "" {
+			continue
+		}
+		l := all[s.Plan.Concurrency]
 		if l == nil {
-			l = &load{ScalePoint: assay.ScalePoint{Stage: s.Name, Load: float64(s.Plan.Concurrency)}}
-			by[s.Plan.Concurrency] = l
+			l = &loadStages{name: s.Name}
+			all[s.Plan.Concurrency] = l
 			order = append(order, s.Plan.Concurrency)
 		}
-		l.n++
-		mean := func(dst *float64, v float64) { *dst += (v - *dst) / l.n }
-		mean(&l.Goodput, s.GoodputPerSecond)
-		mean(&l.rate, s.RequestsPerSecond)
-		mean(&l.TokenRate, s.OutputTokensPerSecond)
-		mean(&l.LatencyMS, s.E2E.Mean)
-		mean(&l.PerUser, s.TokensPerUser)
+		l.goodput = append(l.goodput, s.GoodputPerSecond)
+		l.rate = append(l.rate, s.RequestsPerSecond)
+		l.tokenRate = append(l.tokenRate, s.OutputTokensPerSecond)
+		l.latencyMS = append(l.latencyMS, s.E2E.Mean)
+		l.perUser = append(l.perUser, s.TokensPerUser)
+	}
+	typical := func(v []float64) float64 {
+		t, _ := stat.Typical(v)
+		return t
 	}
 	if len(order) < 2 {
 		return nil
@@ -49,12 +56,17 @@ func scalingOf(stages []assay.StageSummary) *assay.Scaling {
 	out := &assay.Scaling{}
 	var rates []float64
 	for _, n := range order {
-		l := by[n]
-		if one := by[1]; one != nil {
-			l.Degradation = l.rate / (l.Load * one.rate)
+		l := all[n]
+		p := assay.ScalePoint{
+			Stage: l.name, Load: float64(n), Goodput: typical(l.goodput), TokenRate: typical(l.tokenRate),
+			LatencyMS: typical(l.latencyMS), PerUser: typical(l.perUser),
 		}
-		out.Points = append(out.Points, l.ScalePoint)
-		rates = append(rates, l.rate)
+		rate := typical(l.rate)
+		if one := all[1]; one != nil {
+			p.Degradation = rate / (p.Load * typical(one.rate))
+		}
+		out.Points = append(out.Points, p)
+		rates = append(rates, rate)
 	}
 	out.Knee = knee(out.Points, rates)
 	out.Peak, out.Cliff = peakAndCliff(out.Points)

@@ -48,7 +48,14 @@ func (c *Collector) Summary() assay.StageSummary {
 			s.Engine.OursOverTheirs = &ratio
 		}
 	}
-	s.Objectives, s.Kept = hold(&s, c.judge.Objectives, c.backlog.grows(c.plan))
+	s.BacklogGrows = c.backlog.grows(c.plan)
+	if c.warmupE2E.N() > 0 {
+		s.WarmupE2EMS = c.warmupE2E.Mean() / 1e6
+	}
+	s.Objectives, s.Kept = hold(&s, c.judge.Objectives)
+	for k := range s.Objectives {
+		s.Objectives[k].Trials = c.trialOf(k, &s)
+	}
 	return s
 }
 

@@ -219,7 +219,7 @@ func outcome(sum assay.Summary, h *assay.Health, err error, dir string, allowInv
 		return Unknown(fmt.Errorf("interrupted; what there is was saved, and assay hammer --resume %s goes on", dir))
 	case errors.Is(err, hammer.ErrEngineDown):
 		return Unknown(fmt.Errorf("%w; start the engine again, then assay hammer --resume %s goes on", err, dir))
-	case errors.Is(err, hammer.ErrNothingMeasured):
+	case errors.Is(err, hammer.ErrNothingMeasured), errors.Is(err, hammer.ErrTooShort):
 		return Unknown(err)
 	case err != nil && sum.Format != "":
 		return Unknown(err) // the run began, and could not be brought to its end
