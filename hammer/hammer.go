@@ -250,22 +250,6 @@ func (r *run) finish(dir string, err error) (assay.Summary, error) {
 	return sum, err
 }
 
-// measured says when a run that came to its end has nothing to show.
-func measured(s assay.Summary) error {
-	slowest := 0.0
-	for _, st := range s.Stages {
-		if st.OK > 0 {
-			return nil
-		}
-		slowest = max(slowest, st.WarmupE2EMS)
-	}
-	if slowest > 0 {
-		takes := time.Duration(slowest * 1e6).Round(10 * time.Millisecond)
-		return fmt.Errorf("%w: a request takes about %s, so give --duration %s or more", ErrTooShort, takes, (5*takes).Round(time.Second)+time.Second)
-	}
-	return ErrNothingMeasured
-}
-
 // event records an event now. A failure to write is the writer's to keep.
 func (r *run) event(kind assay.EventKind, stage, text string, data map[string]float64) {
 	r.put(assay.Event{At: r.clock.Now(), Kind: kind, Stage: stage, Text: text, Data: data})
