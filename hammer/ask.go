@@ -13,7 +13,11 @@ import (
 // configuration must be resolved (see [Resolve]).
 func Ask(ctx context.Context, c Config, prompt string, tokens int) (string, error) {
 	c.KeepText = true
-	client, err := inference.New(c.client(clock.New()))
+	config, err := c.client(clock.New())
+	if err != nil {
+		return "", err
+	}
+	client, err := inference.New(config)
 	if err != nil {
 		return "", err
 	}

@@ -109,8 +109,9 @@ func (r *run) tune(c *calibration) {
 const tries = 5
 
 // calibrateTokens is how long the answers of calibration are: long enough to
-// see a count rise.
-const calibrateTokens = 8
+// see a count rise more than once, also where a parser swallows the first
+// tokens of a tool call.
+const calibrateTokens = 24
 
 // count asks the engine for the tokens of a prompt of so many words. A field
 // that the engine refuses is dropped, and said.

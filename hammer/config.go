@@ -23,6 +23,11 @@ type Config struct {
 	// then no API key is sent there, when the run is resumed neither.
 	Found    bool `json:"found,omitempty"`
 	Insecure bool `json:"insecure,omitempty"` // do not verify TLS certificates
+	// CACert, Cert and Key are PEM files: authorities to trust in place of the
+	// system's, and the client's own certificate and key.
+	CACert string `json:"cacert,omitempty"`
+	Cert   string `json:"cert,omitempty"`
+	Key    string `json:"key,omitempty"`
 
 	engineVersion string // what the engine says of itself; the manifest keeps it
 

@@ -172,8 +172,11 @@ func newRun(c Config, opt Options, id string) (*run, error) {
 	if r.body, err = c.extra(); err != nil {
 		return nil, err
 	}
-	r.client, err = inference.New(c.client(r.clock))
+	client, err := c.client(r.clock)
 	if err != nil {
+		return nil, err
+	}
+	if r.client, err = inference.New(client); err != nil {
 		return nil, err
 	}
 	return r, nil

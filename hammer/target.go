@@ -2,7 +2,6 @@ package hammer
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +55,11 @@ func Find(ctx context.Context, ports []int) (string, error) {
 // Resolve fills in what the engine itself must tell: which dialect it speaks
 // and which model it serves. It waits for the engine if the configuration says so.
 func Resolve(ctx context.Context, c *Config) error {
-	ask := inference.DiscoverOptions{APIKey: c.APIKey, Headers: c.Headers, TLS: c.tls()}
+	config, err := c.tls()
+	if err != nil {
+		return err
+	}
+	ask := inference.DiscoverOptions{APIKey: c.APIKey, Headers: c.Headers, TLS: config}
 	found, err := inference.Discover(ctx, c.URL, ask)
 	for start := time.Now(); err != nil && time.Since(start) < time.Duration(c.ReadyCheck); {
 		select {
@@ -86,24 +89,18 @@ func Resolve(ctx context.Context, c *Config) error {
 	return served(c.URL, c.Model, found)
 }
 
-func (c *Config) tls() *tls.Config {
-	if !c.Insecure {
-		return nil
-	}
-	return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // asked for by --insecure
-}
-
-func (c *Config) client(cl *clock.Clock) inference.Config {
+func (c *Config) client(cl *clock.Clock) (inference.Config, error) {
+	config, err := c.tls()
 	return inference.Config{
 		URL: c.URL, Backend: inference.Backend(c.Backend), Endpoint: c.Endpoint, Model: c.Model,
-		Headers: c.Headers, APIKey: c.APIKey, TLS: c.tls(),
+		Headers: c.Headers, APIKey: c.APIKey, TLS: config,
 		Fresh: c.Connection == ConnectionFresh,
 		Timeouts: inference.Timeouts{
 			Connect: time.Duration(c.Timeouts.Connect), FirstToken: time.Duration(c.Timeouts.FirstToken),
 			Gap: time.Duration(c.Timeouts.Gap), Total: time.Duration(c.Timeouts.Total),
 		},
 		UserClock: c.UserClock, KeepText: c.KeepText, Clock: cl,
-	}
+	}, err
 }
 
 // extra is what goes into every request's body besides the prompt: sampling,

@@ -167,7 +167,7 @@ func (r *resolver) target() {
 		r.c.URL = "http://" + net.JoinHostPort(strings.Trim(r.host, "[]"), strconv.Itoa(r.port))
 	}
 
-	r.c.Insecure = r.insecure
+	r.c.Insecure, r.c.CACert, r.c.Cert, r.c.Key = r.insecure, r.caCert, r.cert, r.key
 	r.c.Backend = r.backendName()
 	if r.endpoint != "" && !strings.HasPrefix(r.endpoint, "/") {
 		r.bad("--endpoint is a path that begins with /, not %q", r.endpoint)

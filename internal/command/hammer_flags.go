@@ -19,6 +19,7 @@ type hammerFlags struct {
 	port                                                 int
 	headers, loraModules                                 []string
 	insecure                                             bool
+	caCert, cert, key                                    string
 	connection                                           string
 	timeoutConnect, timeoutFirst, timeoutGap             time.Duration
 	timeoutTotal                                         time.Duration
@@ -132,6 +133,9 @@ func (f *hammerFlags) registerTarget(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.loraModules, "lora-modules", nil, "an adapter's `name`, sent as the model")
 	fs.StringArrayVar(&f.headers, "header", nil, "further headers, `KEY=VALUE` …; values are never recorded")
 	fs.BoolVar(&f.insecure, "insecure", false, "do not verify TLS certificates")
+	fs.StringVar(&f.caCert, "cacert", "", "trust the authorities in this PEM `file`, in place of the system's")
+	fs.StringVar(&f.cert, "cert", "", "the client's own certificate, a PEM `file`, for mutual TLS")
+	fs.StringVar(&f.key, "key", "", "the key of --cert, a PEM `file` (default: in the same file)")
 	fs.StringVar(&f.connection, "connection", "keep", "keep connections between requests, or fresh: one a request")
 	fs.DurationVar(&f.timeoutConnect, "timeout-connect", 10*time.Second, "give up connecting after this (default 6h with vLLM's load flags)")
 	fs.DurationVar(&f.timeoutFirst, "timeout-first-token", 30*time.Minute, "give up waiting for the first token after this; by default as long as --timeout-total")

@@ -1,0 +1,310 @@
+package hammer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/inference"
+	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/simulate"
+)
+
+// events gives the texts of a run's events of a kind.
+func events(t *testing.T, dir string, kind assay.EventKind) (out []string) {
+	t.Helper()
+	rd, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range rd.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == kind {
+			out = append(out, e.Text)
+		}
+	}
+	return out
+}
+
+// An engine's habits on the wire change nothing about its times: whatever has
+// text, and however it is counted, answers of 24 tokens that come each 4 ms have
+// 24 tokens, none failed, and no time a token below 4 ms.
+func TestHabitsOfTheWire(t *testing.T) {
+	base := simulate.Config{TTFT: 20 * time.Millisecond, ITL: 4 * time.Millisecond, Seed: 5}
+	for _, tt := range []struct {
+		name   string
+		habits []string
+	}{
+		{"silent in the middle", []string{"silent-every=3"}},
+		{"silent tail", []string{"silent-tail=17"}},
+		{"silent from first to last", []string{"silent-all"}},
+		{"silent and counted at the end", []string{"silent-every=3", "usage=end"}},
+		{"silent tail, counted at the end", []string{"silent-tail=17", "usage=end"}},
+		{"silent from first to last, counted at the end", []string{"silent-all", "usage=end"}},
+		{"zero counts", []string{"silent-every=3", "usage=zero"}},
+		{"several tokens in an event", []string{"speculative=3"}},
+		{"no chunk for silent tokens", []string{"silent-every=3", "no-chunk", "usage=end"}},
+		{"held back", []string{"hold-back=4"}},
+		{"role in every delta", []string{"role-every"}},
+		{"reasoning only", []string{"reasoning-only=reasoning_content"}},
+		{"tool call", []string{"tool-head=9"}},
+		{"refused ignore_eos", []string{"refuse=ignore_eos"}},
+		{"refused counts", []string{"refuse=continuous_usage_stats"}},
+		{"refused stream_options", []string{"refuse=stream_options"}},
+		{"like vLLM", []string{"like=vllm"}},
+		{"like SGLang", []string{"like=sglang"}},
+		{"like llama.cpp", []string{"like=llama.cpp"}},
+		{"like Ollama", []string{"like=ollama"}},
+		{"like TGI", []string{"like=tgi"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := base
+			for _, h := range tt.habits {
+				err := cfg.SetHabit(h)
+				if engine, ok := strings.CutPrefix(h, "like="); ok {
+					err = cfg.Like(engine)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			run := short(engine(t, cfg), "openai-chat")
+			run.Load.Requests, run.Load.Concurrency = 12, 3
+			run.Data.OutputTokens = 24
+			dir := filepath.Join(t.TempDir(), "run")
+			sum, err := Run(t.Context(), run, dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := sum.Stages[0]
+			if s.OK != 12 || s.Failed != 0 {
+				t.Fatalf("%d succeeded, %d failed: %v", s.OK, s.Failed, s.Errors)
+			}
+			if tt.name == "refused stream_options" {
+				if s.TokensFrom != "chunks" {
+					t.Errorf("tokens from %q", s.TokensFrom)
+				}
+			} else if s.OutputTokens.Mean != 24 {
+				t.Errorf("answers of %g tokens, from %s", s.OutputTokens.Mean, s.TokensFrom)
+			}
+			if s.TPOT.Mean < 3.9 {
+				t.Errorf("%.2f ms a token, truth 4; E2E %.1f ms", s.TPOT.Mean, s.E2E.Mean)
+			}
+			if s.E2E.Mean < 20+23*3.9 {
+				t.Errorf("E2E %.1f ms, truth 112", s.E2E.Mean)
+			}
+			if tt.habits[0] == "silent-all" || tt.name == "reasoning only" {
+				if s.TTFO.N != 0 {
+					t.Errorf("a time to first output of answers without any: %+v", s.TTFO)
+				}
+			}
+			if strings.HasPrefix(tt.name, "refused") {
+				if w := strings.Join(events(t, dir, assay.EventWarning), "\n"); !strings.Contains(w, strings.TrimPrefix(tt.habits[0], "refuse=")) {
+					t.Errorf("nobody says what was left out: %s", w)
+				}
+			}
+		})
+	}
+}
+
+// A request that the engine refuses by design is not sent thousands of times,
+// and the engine's words are told.
+func TestARefusalEndsTheRun(t *testing.T) {
+	var asked atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":{"message":"this model only speaks on Tuesdays"}}`))
+	}))
+	defer srv.Close()
+	_, err := Run(t.Context(), short(srv.URL, "openai-chat"), filepath.Join(t.TempDir(), "run"), Options{})
+	if !errors.Is(err, ErrNothingMeasured) || !strings.Contains(err.Error(), "Tuesdays") {
+		t.Errorf("got %v", err)
+	}
+	if n := asked.Load(); n > 10 {
+		t.Errorf("asked %d times", n)
+	}
+
+	// One that takes the calibrating requests and refuses the load's.
+	url := engine(t, simulate.Config{TTFT: time.Millisecond, ITL: time.Millisecond})
+	asked.Store(0)
+	proxy := httptest.NewServer(refusing(url, 4, &asked))
+	defer proxy.Close()
+	cfg := short(proxy.URL, "openai-chat")
+	cfg.Load.Requests = 2000
+	_, err = Run(t.Context(), cfg, filepath.Join(t.TempDir(), "run"), Options{})
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("got %v", err)
+	}
+	if n := asked.Load(); n > 40 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// refusing passes the first requests on, and refuses those after them.
+func refusing(url string, first int64, asked *atomic.Int64) http.Handler {
+	pass := &http.Transport{DisableKeepAlives: true}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := asked.Add(1); n > first {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"error":{"message":"the prompt is too long"}}`))
+			return
+		}
+		out, err := http.NewRequestWithContext(r.Context(), r.Method, url+r.URL.Path, r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		resp, err := pass.RoundTrip(out)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+		w.WriteHeader(resp.StatusCode)
+		buf := make([]byte, 4096)
+		for {
+			n, err := resp.Body.Read(buf)
+			_, _ = w.Write(buf[:n])
+			if err != nil {
+				return
+			}
+		}
+	})
+}
+
+// One reset does not end a run whose answers take longer than our patience:
+// tokens that arrive are life.
+func TestTokensAreLife(t *testing.T) {
+	t.Parallel()
+	url := engine(t, simulate.Config{TTFT: 10 * time.Millisecond, ITL: 100 * time.Millisecond, Seed: 2, Faults: simulate.Faults{Reset: 0.3}})
+	cfg := short(url, "openai-chat")
+	// Answers of seven seconds, of which three in ten are broken off in time.
+	cfg.Load = Load{Mode: ModeClosed, Concurrency: 8, Requests: 16, Grace: assay.Duration(20 * time.Second)}
+	cfg.Data.OutputTokens = 70
+	sum, err := Run(t.Context(), cfg, filepath.Join(t.TempDir(), "run"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := sum.Stages[0]; s.Errors[assay.FailReset] == 0 || s.OK == 0 {
+		t.Fatalf("%d succeeded, %v", s.OK, s.Errors)
+	}
+}
+
+// Several events in one write are the engine's habit: they do not cost the
+// client its certificate.
+func TestBurstsAreNotTheClients(t *testing.T) {
+	cfg := simulate.Config{TTFT: 10 * time.Millisecond, ITL: 10 * time.Millisecond}
+	if err := cfg.SetHabit("events-per-write=2"); err != nil {
+		t.Fatal(err)
+	}
+	run := short(engine(t, cfg), "openai-chat")
+	run.Load.Requests, run.Data.OutputTokens = 24, 20
+	for try := 0; ; try++ {
+		dir := filepath.Join(t.TempDir(), "run")
+		sum, err := Run(t.Context(), run, dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bursts, merged, reads := 0, 0, 0
+		rd, err := journal.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r, err := range rd.Requests() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			bursts, merged, reads = bursts+r.BurstReads, merged+r.MergedReads, reads+r.Reads
+		}
+		if bursts > reads/2 && merged <= reads/20 {
+			if sum.Client.MergedShare > 0.05 {
+				t.Errorf("merged share %.2f", sum.Client.MergedShare)
+			}
+			return
+		}
+		if try == 4 {
+			t.Fatalf("%d reads: %d bursts, %d merged; certificate %s %v", reads, bursts, merged, sum.Client.Certificate, sum.Client.Why)
+		}
+	}
+}
+
+// A user's own Authorization and Host take the place of ours, and are sent
+// once.
+func TestOwnHeaders(t *testing.T) {
+	var auth, host atomic.Value
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		auth.Store(strings.Join(r.Header.Values("Authorization"), "|"))
+		host.Store(r.Host)
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer srv.Close()
+	c, err := inference.New(inference.Config{URL: srv.URL, Model: "m", APIKey: "secret",
+		Headers: map[string]string{"authorization": "Basic mine", "Host": "engine.example:99"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Do(t.Context(), &inference.Job{Prompt: "p"}, new(assay.Request))
+	if auth.Load() != "Basic mine" || host.Load() != "engine.example:99" {
+		t.Errorf("sent Authorization %q and Host %q", auth.Load(), host.Load())
+	}
+}
+
+// A private authority and mutual TLS by files; a client without a certificate,
+// or with another authority, is refused.
+func TestTLSFiles(t *testing.T) {
+	dir := t.TempDir()
+	pki := newPKI(t, dir)
+	inner, err := simulate.New(simulate.Config{TTFT: time.Millisecond, ITL: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = inner.Serve(ctx, pki.listener(ln)) }()
+	defer func() { cancel(); <-done; inner.Close() }()
+
+	good := short("https://"+ln.Addr().String(), "openai-chat")
+	good.Load.Requests = 8
+	good.CACert, good.Cert, good.Key = filepath.Join(dir, "ca.pem"), filepath.Join(dir, "client.pem"), filepath.Join(dir, "client.key")
+	sum, err := Run(t.Context(), good, filepath.Join(dir, "run"), Options{})
+	if err != nil || sum.Stages[0].OK != 8 {
+		t.Fatalf("%v", err)
+	}
+	stranger := good
+	stranger.Cert, stranger.Key = "", ""
+	if _, err := Run(t.Context(), stranger, filepath.Join(dir, "run2"), Options{}); err == nil {
+		t.Error("measured without a client certificate")
+	}
+	doubting := good
+	doubting.CACert = ""
+	if _, err := Run(t.Context(), doubting, filepath.Join(dir, "run3"), Options{}); err == nil {
+		t.Error("measured without trusting the authority")
+	}
+	missing := good
+	missing.Cert = ""
+	if _, err := Run(t.Context(), missing, filepath.Join(dir, "run4"), Options{}); err == nil || !strings.Contains(err.Error(), "--cert") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "run4")); err == nil {
+		t.Error("a run directory was made for a configuration that cannot run")
+	}
+}
