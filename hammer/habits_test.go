@@ -102,8 +102,9 @@ func TestHabitsOfTheWire(t *testing.T) {
 			if s.TPOT.Mean < 3.9 {
 				t.Errorf("%.2f ms a token, truth 4; E2E %.1f ms", s.TPOT.Mean, s.E2E.Mean)
 			}
-			if s.E2E.Mean < 20+23*3.9 {
-				t.Errorf("E2E %.1f ms, truth 112", s.E2E.Mean)
+			// The first event of several tokens is there after the first one's time.
+			if s.E2E.Mean < 20+21*3.9 {
+				t.Errorf("E2E %.1f ms, truth 104 to 112", s.E2E.Mean)
 			}
 			if tt.habits[0] == "silent-all" || tt.name == "reasoning only" {
 				if s.TTFO.N != 0 {
