@@ -40,9 +40,13 @@ func (c *Config) engineHeader() http.Header {
 
 // openTotals looks whether the engine has a page of totals.
 func (r *run) openTotals(ctx context.Context) {
-	t, err := telemetry.NewTotals(ctx, telemetry.EngineOptions{
-		URL: r.cfg.URL, Header: r.cfg.engineHeader(), Timeout: pageTimeout, TLS: r.cfg.tls(), Model: r.cfg.Model,
-	})
+	config, err := r.cfg.tls()
+	var t *telemetry.Totals
+	if err == nil {
+		t, err = telemetry.NewTotals(ctx, telemetry.EngineOptions{
+			URL: r.cfg.URL, Header: r.cfg.engineHeader(), Timeout: pageTimeout, TLS: config, Model: r.cfg.Model,
+		})
+	}
 	if err != nil {
 		r.beside.why = err.Error()
 		// An engine without a page is common, and what was compared is told in
