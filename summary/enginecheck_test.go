@@ -49,8 +49,22 @@ func TestEngineCheck(t *testing.T) {
 		}, assay.Fail, 8, "mean ttft 20 ms here and 6 ms by its page"},
 		"tokens that we did not see": {func(_ *made, _, after map[string]float64) { after["output_tokens"]-- }, assay.Fail, 3,
 			"110 output tokens here and 109"},
-		"a time a token that is wrong": {func(_ *made, _, after map[string]float64) { after["tpot_seconds"] += 0.01 }, assay.Fail, 8,
-			"mean tpot 10 ms here and 11 ms"},
+		"a time a token that is wrong": {func(_ *made, _, after map[string]float64) {
+			after["tpot_seconds"] += 0.01
+			after["e2e_seconds"] += 0.1
+		}, assay.Fail, 8, "mean tpot 10 ms here and 11 ms"},
+		"a front end that was late with first tokens": {func(_ *made, _, after map[string]float64) {
+			after["after_first_seconds"] += 0.1
+			after["tpot_seconds"] += 0.01
+			after["step_seconds"] += 0.1
+			after["step_count"] += 10
+		}, assay.Pass, 8, ""},
+		"steps that were sent together": {func(_ *made, _, after map[string]float64) { after["step_count"] += 20 }, assay.Pass, 8, ""},
+		"chunks that were taken for nothing": {func(m *made, _, after map[string]float64) {
+			after["step_count"] += 20
+			m.requests[2].Other = "eed"
+		}, assay.Fail, 8, "mean gap 10 ms here and 8.333 ms"},
+		"more chunks than steps": {func(_ *made, _, after map[string]float64) { after["step_count"] -= 20 }, assay.Fail, 8, "mean gap 10 ms here and 12.5"},
 		"another client": {func(_ *made, _, after map[string]float64) {
 			after["requests"] += 12
 			after["output_tokens"] += 600

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"math"
+	"strings"
 
 	"github.com/assay-bench/assay"
 )
@@ -21,6 +22,7 @@ type oursOf struct {
 	tpot                  float64 // ns; a request of one token adds 0, as vLLM has it
 	perToken              float64 // E2E ÷ tokens
 	gaps                  int64
+	silent                int64 // chunks of a choice that brought no token
 	later, held           int64 // tokens after the first; of these, in the first arrival
 	handshake             float64
 
@@ -79,6 +81,7 @@ func (o *oursOf) add(r *assay.Request) {
 		o.held += max(0, int64(r.FirstTokens())-1)
 	}
 	o.gaps += int64(len(r.Gaps))
+	o.silent += int64(strings.Count(r.Other, "e"))
 	if r.Engine != nil {
 		o.said.add(r, float64(ttft), float64(e2e-ttft))
 	}
