@@ -70,7 +70,7 @@ func (e *Engine) mark(q *sequence, n int, due int64, said bool) {
 			m.letter = '-'
 		case e.cfg.ToolCall && r.chat && r.h.Finish == FinishToken && k == q.output-1:
 			m.letter = 's' // the end of a tool call is not shown
-		case !said || r.h.silent(k, q.output):
+		case !said || (n > 1 && r.h.silent(k, q.output)):
 			m.letter = 's'
 		case k < e.cfg.Reasoning && r.chat:
 			m.letter = 'r'

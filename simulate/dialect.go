@@ -235,7 +235,7 @@ func (v *openAI) usageOf(b []byte, ev *event) []byte {
 // timings appends llama.cpp's own times, in milliseconds.
 func (v *openAI) timings(b []byte, ev *event) []byte {
 	r := ev.q.reply
-	if !v.h.Timings || !(ev.last || (r.timings && ev.kind == kindToken)) {
+	if !v.h.Timings || !(ev.last || (r.timings && (ev.kind == kindToken || ev.kind == kindRole) && ev.count > 0)) {
 		return b
 	}
 	n, in := ev.count, ev.q.input-ev.q.cached
@@ -290,7 +290,9 @@ func (v *openAI) metrics(b []byte, ev *event) []byte {
 	field(`,"metrics":{"time_to_first_token_ms":`, float64(first-r.read)/1e6)
 	field(`,"generation_time_ms":`, made)
 	field(`,"queue_time_ms":`, 0)
-	field(`,"mean_itl_ms":`, made/float64(max(1, r.given-1)))
+	if r.given > 1 {
+		field(`,"mean_itl_ms":`, made/float64(r.given-1))
+	}
 	field(`,"tokens_per_second":`, float64(r.given)/max(1e-6, float64(now-r.read)/1e9))
 	return append(b, '}')
 }

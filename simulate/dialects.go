@@ -87,7 +87,7 @@ func llamaTexts() [2]text {
 		plainTail = `}],"created":$created,"model":"$model","system_fingerprint":"b0-unknown","object":"text_completion"$usage,"id":"chatcmpl-$id"$timings}`
 	)
 	return [2]text{{
-		role:   `{"choices":[{"finish_reason":null,"index":$index,"delta":{"role":"assistant","content":$empty}}` + tail + `$usage}`,
+		role:   `{"choices":[{"finish_reason":null,"index":$index,"delta":{"role":"assistant","content":$empty}}` + tail + `$usage$timings}`,
 		token:  `{"choices":[{"finish_reason":null,"index":$index,"delta":{$delta}}` + tail + `$usage$timings}`,
 		last:   `{"choices":[{"finish_reason":"$finish","index":$index,"delta":{$delta}}` + tail + `$usage$timings}`,
 		finish: `{"choices":[{"finish_reason":"$finish","index":$index,"delta":{}}` + tail + `$usage$timings}`,

@@ -30,6 +30,7 @@ type ask struct {
 	N                   *int `json:"n"`
 	IgnoreEOS           bool `json:"ignore_eos"`
 	TimingsPerToken     bool `json:"timings_per_token"`
+	Raw                 bool `json:"raw"`
 	Options             struct {
 		NumPredict *int `json:"num_predict"`
 	} `json:"options"`
@@ -142,11 +143,8 @@ func (e *Engine) dress(r *reply, a ask, chat bool, number uint64) {
 		if model == "" {
 			model = e.tag()
 		}
-		r.voice = &ollama{e: e, h: r.h, chat: chat, model: quoted(model)}
+		r.voice = &ollama{e: e, h: r.h, chat: chat, raw: a.Raw, model: quoted(model)}
 		return
-	}
-	if chat && e.cfg.ToolCall {
-		r.finish = "tool_calls"
 	}
 	r.timings = a.TimingsPerToken
 	r.voice = &openAI{e: e, h: r.h, shape: e.shapes[chatOr(chat)], chat: chat, model: quoted(e.cfg.Model)}
@@ -156,6 +154,9 @@ func (e *Engine) dress(r *reply, a ask, chat bool, number uint64) {
 func (e *Engine) fill(r *reply, prompts []prompt, copies, output int) {
 	if e.cfg.Faults.ColdStart > 0 && e.cold.CompareAndSwap(true, false) {
 		r.load = int64(e.cfg.Faults.ColdStart)
+	}
+	if r.chat && !r.ollama && e.cfg.ToolCall && output > e.cfg.Reasoning+r.h.ToolHead {
+		r.finish = "tool_calls" // a call that was cut off before its name is none
 	}
 	all := make([]sequence, len(prompts)*copies)
 	r.sequences = make([]*sequence, len(all))

@@ -28,7 +28,9 @@ func HabitList() []Habit {
 		{"silent-all", "", "no token has text", toggle(func(h *Habits) *bool { return &h.SilentAll })},
 		{"eos-after", "N", "the model ends after N tokens by one more without text; under ignore_eos it goes on without text", count(func(h *Habits) *int { return &h.EOSAfter })},
 		{"hold-back", "N", "text comes N tokens late, the rest with the last token", count(func(h *Habits) *int { return &h.HoldBack })},
+		{"char-tokens", "N", "a character has N tokens: only its last one shows text", count(func(h *Habits) *int { return &h.CharTokens })},
 		{"no-chunk", "", "tokens that show nothing get no event", toggle(func(h *Habits) *bool { return &h.NoChunk })},
+		{"no-partial", "", "incomplete characters get no event", toggle(func(h *Habits) *bool { return &h.NoPartial })},
 
 		{"speculative", "N", "1 to N tokens in an event (law fixed)", count(func(h *Habits) *int { return &h.Speculative })},
 		{"finish", "apart|token", "the finish event has no token, or the last one", func(_ *Config, h *Habits, v string) error {
@@ -175,7 +177,7 @@ func (c *Config) Like(engine string) error {
 	case LlamaCpp:
 		chat = Habits{Dialect: LlamaCpp, Usage: UsageEnd, UsageChoice: true, Timings: true, NoChunk: true,
 			RoleNull: true, JoinRole: true, JoinUsage: true, OwnWrites: true}
-		completions = Habits{Dialect: LlamaCpp, Usage: UsageFinish, Timings: true, NoChunk: true, NullEvent: true, OwnWrites: true}
+		completions = Habits{Dialect: LlamaCpp, Usage: UsageFinish, Timings: true, NoPartial: true, NullEvent: true, OwnWrites: true}
 	case OllamaV1:
 		chat = Habits{Dialect: OllamaV1, Usage: UsageEnd, NoChunk: true, RoleEvery: true, JoinDone: true, StrictHost: true, OwnWrites: true}
 		completions = chat

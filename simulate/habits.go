@@ -41,7 +41,9 @@ type Habits struct {
 	SilentAll   bool // no token has
 	EOSAfter    int  // the model ends after N tokens by one more, without text; under ignore_eos it goes on without text; 0: never
 	HoldBack    int  // text comes N tokens late and all of it with the last token, as before a possible stop string
+	CharTokens  int  // a character has N tokens: only its last one shows text; 0: 1
 	NoChunk     bool // tokens that show nothing get no event, instead of one without text
+	NoPartial   bool // incomplete characters get none, other tokens without text do
 
 	Speculative int    // 1 to N tokens in an event, drawn; law fixed; 0: none
 	Finish      Finish // empty: FinishApart
@@ -80,7 +82,7 @@ func (h *Habits) none() bool {
 
 // hush reports whether some tokens may show nothing.
 func (h *Habits) hush() bool {
-	return h.SilentEvery > 0 || h.SilentTail > 0 || h.SilentAll || h.EOSAfter > 0 || h.HoldBack > 0
+	return h.SilentEvery > 0 || h.SilentTail > 0 || h.SilentAll || h.EOSAfter > 0 || h.HoldBack > 0 || h.CharTokens > 1
 }
 
 // outlet reports whether writes differ from events.
@@ -101,7 +103,15 @@ func (h *Habits) end(q *sequence, to int) int {
 	if to == q.output {
 		return to
 	}
+	if h.CharTokens > 1 {
+		to -= to % h.CharTokens
+	}
 	return max(q.shown, to-h.HoldBack)
+}
+
+// partial reports whether token to − 1 is an incomplete character.
+func (h *Habits) partial(q *sequence, to int) bool {
+	return h.CharTokens > 1 && to%h.CharTokens != 0 && to < q.output
 }
 
 // shows reports whether an event that carries tokens up to to would have text.
@@ -156,7 +166,7 @@ func (h Habits) resolve(law Law) (Habits, error) {
 	default:
 		return h, fmt.Errorf("usage %q: want asked, each, end, never, content, zero, null or finish", h.Usage)
 	}
-	for _, n := range []int{h.SilentEvery, h.SilentTail, h.EOSAfter, h.HoldBack, h.Speculative, h.ToolHead, h.Comments, h.EventsWrite, h.Dribble, h.BufferBytes} {
+	for _, n := range []int{h.SilentEvery, h.SilentTail, h.EOSAfter, h.HoldBack, h.CharTokens, h.Speculative, h.ToolHead, h.Comments, h.EventsWrite, h.Dribble, h.BufferBytes} {
 		if n < 0 || n > maxOutput {
 			return h, fmt.Errorf("habit of %d: want 0 to %d", n, maxOutput)
 		}

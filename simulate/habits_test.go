@@ -134,6 +134,10 @@ func TestHabits(t *testing.T) {
 		{"held back, no chunk", "hold-back=2 no-chunk finish=token", goes + `4,` + each, "t=3 t+length=4 U=4 D", "--tt"},
 		{"held back to the end", "hold-back=9 no-chunk finish=token", goes + `4,` + asks, "t+length U=4 D", "---t"},
 
+		{"partial", "char-tokens=3", goes + `5,` + each, "s=1 s=2 t=3 s=4 t=5 s+length=5 U=5 D", "sstst"},
+		{"partial, no chunk", "char-tokens=2 no-partial silent-tail=2", goes + `5,` + each, "t=2 t=4 s=5 s+length=5 U=5 D", "-t-ts"},
+		{"partial, like llama.cpp", "like=llama.cpp char-tokens=3", talks + `3,` + each, "t F+length U=3 D", "--t"},
+
 		{"speculative", "speculative=3", goes + `12,` + each, "t=1 t=3 t=4 t=7 t=9 t=10 t=12 s+length=12 U=12 D", "tttttttttttt"},
 		{"finish with a token", "finish=token", goes + `3,` + each, "t=1 t=2 t+length=3 U=3 D", "ttt"},
 		{"finish with a silent token", "finish=token silent-tail=1", talks + `2,` + each, "R=0 t=1 s+length=2 U=2 D", "ts"},
@@ -144,7 +148,7 @@ func TestHabits(t *testing.T) {
 		{"reasoning only", "reasoning-only", talks + `2,` + ends, "R r r F+length D", "rr"},
 		{"reasoning only, named", "reasoning-only=reasoning", talks + `2,` + ends, "R r r F+length D", "rr"},
 		{"tool call", "tool-head=3", talks + `5,` + each, "R=0 c=3 c=4 c=5 F+tool_calls=5 U=5 D", "--ccc"},
-		{"tool call too short", "tool-head=9 finish=token", talks + `3,` + each, "R=0 F+tool_calls=3 U=3 D", "--s"},
+		{"tool call too short", "tool-head=9 finish=token", talks + `3,` + each, "R=0 F+length=3 U=3 D", "--s"},
 
 		{"usage in each", "usage=each", goes + `2,` + ends, "t=1 t=2 s+length=2 U=2 D", "tt"},
 		{"usage at the end", "usage=end", goes + `2,` + each, "t t s+length U=2 D", "tt"},
@@ -169,8 +173,8 @@ func TestHabits(t *testing.T) {
 		{"like sglang", "like=sglang silent-every=2", talks + `3,` + each, "R t=1 t=3 F+length U=3 D", "t-t"},
 		{"like sglang completions", "like=sglang silent-every=2", goes + `3,` + each, "t=1 s=2 t+length=3 U=3 D", "tst"},
 		{"like llama.cpp", "like=llama.cpp silent-every=2", talks + `3,` + each, "R t t F+length U=3 D", "t-t"},
-		{"like llama.cpp, first silent", "like=llama.cpp silent-all", talks + `2,` + each, "F+length U=2 D", "--"},
-		{"like llama.cpp completions", "like=llama.cpp silent-every=2", goes + `3,` + each, "t t s+length=3 D", "t-t"},
+		{"like llama.cpp, first silent", "like=llama.cpp silent-all", talks + `2,` + each, "R F+length U=2 D", "s-"},
+		{"like llama.cpp completions", "like=llama.cpp silent-every=2", goes + `3,` + each, "t s t s+length=3 D", "tst"},
 		{"like ollama", "like=ollama silent-every=2", talks + `3,` + each, "t t R+length U=3 D", "t-t"},
 		{"like ollama completions", "like=ollama", goes + `3,` + each, "t=0 t=0 t=0 s+length=0 U=3 D", "ttt"},
 		{"like tgi", "like=tgi", talks + `3,` + each, "t t t+length=3 D", "ttt"},

@@ -11,6 +11,7 @@ type ollama struct {
 	e     *Engine
 	h     *Habits
 	chat  bool
+	raw   bool   // no template, and so no context
 	model string // as it stands in JSON, without quotes
 }
 
@@ -97,6 +98,9 @@ func (v *ollama) timings(b []byte, r *reply) []byte {
 	b = append(b, `,"done":true,"done_reason":"`...)
 	b = append(b, r.finish...)
 	b = append(b, '"')
+	if v.h.Dialect == OllamaV1 && !v.chat && !v.raw {
+		b = conversation(b, r)
+	}
 	field := func(name string, n int64) {
 		b = append(b, `,"`...)
 		b = append(b, name...)
@@ -110,4 +114,14 @@ func (v *ollama) timings(b []byte, r *reply) []byte {
 	field("eval_count", v.e.usage(r.output))
 	field("eval_duration", r.ended-first)
 	return append(b, '}')
+}
+
+// conversation is what Ollama wants back to go on with a conversation: the ids of
+// all tokens so far.
+func conversation(b []byte, r *reply) []byte {
+	b = append(b, `,"context":[`...)
+	for k := range r.input + r.output {
+		b = appendItem(b, k, int64(k))
+	}
+	return append(b, ']')
 }

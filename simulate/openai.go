@@ -89,7 +89,13 @@ func (v *openAI) counted(r *reply) bool {
 
 // some sends tokens from up to to, if they have an event.
 func (v *openAI) some(b []byte, q *sequence, from, to int, ends bool) []byte {
-	if from == to || (!ends && v.mute(q, to)) {
+	if from == to {
+		return b
+	}
+	if !ends && v.mute(q, to) {
+		if v.h.JoinRole && !q.opened {
+			b = v.greet(b, q, to)
+		}
 		return b
 	}
 	ev := event{q: q, from: from, to: to, count: to, kind: kindToken}
@@ -118,7 +124,20 @@ func (v *openAI) mute(q *sequence, to int) bool {
 	if v.calls() && to > v.e.cfg.Reasoning && to < min(v.e.cfg.Reasoning+v.h.ToolHead, q.output) {
 		return true
 	}
-	return v.h.NoChunk && !v.h.shows(q, to)
+	return (v.h.NoChunk || (v.h.NoPartial && v.h.partial(q, to))) && !v.h.shows(q, to)
+}
+
+// greet is what a first token that shows nothing sends where the role shares
+// its HTTP chunk: the role alone, which then counts it. An incomplete
+// character sends nothing, and then the role never comes.
+func (v *openAI) greet(b []byte, q *sequence, to int) []byte {
+	if q.opened = true; v.h.partial(q, to) || !v.speaks() {
+		return b
+	}
+	q.reply.carries = true
+	b = v.event(b, &event{q: q, to: to, count: to, kind: kindRole})
+	q.covered, q.own = to, to
+	return b
 }
 
 // calls reports whether the answer is a tool call.
