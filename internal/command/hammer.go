@@ -245,32 +245,3 @@ func healthy(h *assay.Health) error {
 	}
 	return nil
 }
-
-// judged holds the objectives: of a search the answer counts, otherwise every
-// stage.
-func judged(sum assay.Summary) error {
-	if sum.FindMax != nil {
-		if sum.FindMax.Load.Known() {
-			return nil
-		}
-		return Unknown(fmt.Errorf("no answer: %s", sum.FindMax.Load.Why))
-	}
-	worst := assay.Pass
-	for _, st := range sum.Stages {
-		if len(st.Objectives) == 0 {
-			continue
-		}
-		if st.Kept == assay.Fail {
-			worst = assay.Fail
-		} else if st.Kept == assay.Unknown && worst != assay.Fail {
-			worst = assay.Unknown
-		}
-	}
-	switch worst {
-	case assay.Fail:
-		return Failed(errors.New("an objective was not kept"))
-	case assay.Unknown:
-		return Unknown(errors.New("an objective could not be decided"))
-	}
-	return nil
-}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -92,13 +91,7 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	switch v.Verdict {
-	case assay.Pass:
-		return nil
-	case assay.Fail:
-		return Failed(v.Err())
-	}
-	return Unknown(v.Err())
+	return Judged(v.Verdict, v.Err())
 }
 
 // Trusted reads what a person trusts: statements about keys, and at most one

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay"
 )
 
 // Exit codes, the same for every command.
@@ -39,16 +41,44 @@ func Unknown(err error) error { return coded{ExitUnknown, err} }
 // Failed makes an error mean: measured, and it failed.
 func Failed(err error) error { return coded{ExitFailed, err} }
 
-// ExitCode is the one place that turns an outcome into an exit code.
-func ExitCode(err error) int {
-	var c coded
-	switch {
-	case err == nil:
-		return ExitOK
-	case errors.As(err, &c):
-		return c.code
+// Judged makes an error mean what a verdict says of it. Only a pass is no error:
+// a verdict that nobody gave, or that this version does not know, is unknown.
+func Judged(v assay.Verdict, err error) error {
+	switch v {
+	case assay.Pass:
+		return nil
+	case assay.Fail:
+		return Failed(err)
 	}
-	return ExitUsage
+	return Unknown(err)
+}
+
+// ExitCode is the one place that turns an outcome into an exit code. Of several
+// errors the worst counts: what failed is not hidden by what is unknown.
+func ExitCode(err error) int {
+	code := ExitOK
+	walk(err, func(c int) { code = max(code, c) })
+	return code
+}
+
+// walk gives the code of each error that was joined.
+func walk(err error, code func(int)) {
+	switch e := err.(type) {
+	case nil:
+	case coded:
+		code(e.code)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			walk(one, code)
+		}
+	default:
+		var c coded
+		if inner := errors.Unwrap(err); inner != nil && errors.As(err, &c) {
+			walk(inner, code)
+			return
+		}
+		code(ExitUsage)
+	}
 }
 
 // Extra is what a program adds to a node's commands. The zero value adds nothing.

@@ -279,14 +279,12 @@ func (v *verified) outcome(err error) error {
 	switch {
 	case errors.Is(err, verify.ErrCPUDevice):
 		return Failed(err)
-	case v.Verdict == assay.Fail:
-		return Failed(errors.New(v.Because))
-	case err != nil:
+	case v.Verdict != assay.Fail && err != nil:
 		return Unknown(err)
-	case v.Verdict == assay.Unknown:
-		return Unknown(errors.New(v.Because))
+	case v.Verdict == assay.Degraded:
+		return nil // it works, and what is wrong with it is printed
 	}
-	return nil
+	return Judged(v.Verdict, errors.New(v.Because))
 }
 
 // write keeps the checks, and the operations in the shape that the GPU logger

@@ -136,13 +136,15 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 		return err
 	}
 	p.Say("\nresults: %s", o.Dir)
-	switch r.Verdict {
-	case assay.Pass:
-		return nil
-	case assay.Fail:
-		return command.Failed(errors.New("a promise is broken"))
+	return promised(r.Verdict)
+}
+
+// promised is the exit code.
+func promised(v assay.Verdict) error {
+	if v == assay.Fail {
+		return command.Judged(v, errors.New("a promise is broken"))
 	}
-	return command.Unknown(errors.New("not every promise could be decided"))
+	return command.Judged(v, errors.New("not every promise could be decided"))
 }
 
 func newClaimsList() *cobra.Command {
