@@ -28,7 +28,7 @@ func (r *run) announce(stage assay.Stage) {
 	if !stage.Probe || asked <= 0 || stage.DurationNS <= asked {
 		return
 	}
-	r.event(assay.EventNote, stage.Name, fmt.Sprintf("this step takes %s instead of %s: requests take too long for less",
+	r.event(assay.EventNote, stage.Name, fmt.Sprintf("this step takes %s instead of %s, so that enough requests end in it",
 		time.Duration(stage.DurationNS), time.Duration(asked)), map[string]float64{"duration_seconds": float64(stage.DurationNS) / 1e9})
 }
 

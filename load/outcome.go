@@ -70,17 +70,52 @@ func step(s assay.Stage, done []Outcome) assay.Stage {
 	}
 	taken = distinct(append(taken, s))
 	s.Name = taken[len(taken)-1].Name
-	if need := needed(s, done); s.DurationNS > 0 && need > s.DurationNS {
-		s.RampUpNS = int64(float64(s.RampUpNS) * float64(need) / float64(s.DurationNS))
-		s.DurationNS = need
+	if s.DurationNS <= 0 {
+		return s
+	}
+	asked := s.DurationNS
+	if s.Kind == assay.LoadOpen {
+		s = settled(s, done)
+	} else {
+		s = lengthened(s, needed(s, done))
+	}
+	return lengthened(s, min(enough(s, done), longestStep*asked))
+}
+
+// longestStep is how many times the asked duration a step lasts at the most for
+// the sake of its statistics.
+const longestStep = 8
+
+// lengthened makes a step at least so long, with its ramp in proportion.
+func lengthened(s assay.Stage, ns int64) assay.Stage {
+	if ns > s.DurationNS {
+		s.RampUpNS = int64(float64(s.RampUpNS) * float64(ns) / float64(s.DurationNS))
+		s.DurationNS = ns
 	}
 	return s
 }
 
-// needed is how long a step must be in nanoseconds, by what is known: a closed
-// loop's time in the system rises with its streams, so the nearest load below
-// is taken, and what a step too short at this very load showed; an open loop's
-// beyond capacity is as long as the step itself, so the shortest is taken.
+// enough is how long a further step at a load must be for the level to be
+// decided by its last stage, going by what its stages so far lack. A level that
+// something speaks against decides itself.
+func enough(s assay.Stage, done []Outcome) int64 {
+	for _, l := range stat.Levels(probes(done)) {
+		counted := len(l.Stages)
+		if l.Load != loadOf(s) || l.Leans || counted < 2 || counted >= stat.LevelStages {
+			continue
+		}
+		seen := int64(0)
+		for _, i := range l.Stages {
+			seen += done[i].Stage.DurationNS
+		}
+		return tenths(l.Lacks * float64(seen) / 1e9 / float64(max(1, stat.LevelStages-2-counted)))
+	}
+	return 0
+}
+
+// needed is how long a closed step must be in nanoseconds: its time in the
+// system rises with its streams, so that of the nearest load below is taken, and
+// what a step too short at this very load showed.
 func needed(s assay.Stage, done []Outcome) int64 {
 	e2e, from, least := 0.0, 0.0, int64(0)
 	for _, d := range done {
@@ -88,17 +123,61 @@ func needed(s assay.Stage, done []Outcome) int64 {
 		if at == load && d.Short != "" && d.E2E == 0 {
 			least = max(least, longerBy*d.Stage.DurationNS)
 		}
-		if !(d.E2E > 0) {
-			continue
-		}
-		switch {
-		case e2e == 0,
-			s.Kind == assay.LoadOpen && d.E2E < e2e,
-			s.Kind != assay.LoadOpen && at == from && d.E2E > e2e && d.Short != "",
-			s.Kind != assay.LoadOpen && (from > load && at < from || at <= load && at > from):
+		if d.E2E > 0 && (e2e == 0 ||
+			at == from && d.E2E > e2e && d.Short != "" ||
+			from > load && at < from || at <= load && at > from) {
 			e2e, from = d.E2E, at
 		}
 	}
-	need := math.Ceil(stepE2Es*e2e*10) / 10 // a step in tenths of a second reads better
-	return max(least, int64(need*float64(time.Second)))
+	return max(least, tenths(stepE2Es*e2e))
+}
+
+// settleSteps is how many settling times an open step lasts, of which settleRamp
+// are its ramp.
+const (
+	settleSteps = 6
+	settleRamp  = 1.5
+)
+
+// settled makes an open step long enough to settle. An engine that shares its
+// time moves towards the number of requests in flight that belongs to a rate
+// with a time constant of R²/R₀, with R the time in the system at that rate and
+// R₀ of a request alone: near capacity, where the answer often is, many times
+// R. A step that ends before that shows latencies that are too good.
+func settled(s assay.Stage, done []Outcome) assay.Stage {
+	alone, e2e, from, least := math.Inf(1), 0.0, 0.0, int64(0)
+	for _, d := range done {
+		at := loadOf(d.Stage)
+		if at == s.Rate && d.Short != "" && d.E2E == 0 {
+			least = max(least, longerBy*d.Stage.DurationNS)
+		}
+		if !(d.E2E > 0) {
+			continue
+		}
+		alone = min(alone, d.E2E)
+		if at <= s.Rate && at >= from {
+			e2e, from = max(d.E2E, onlyIf(at == from)*e2e), at
+		}
+	}
+	if e2e == 0 && !math.IsInf(alone, 1) {
+		e2e = alone
+	}
+	asked, ramp := s.DurationNS, s.RampUpNS
+	need := max(least, tenths(settleSteps*e2e*max(1, e2e/alone)))
+	if s.DurationNS = max(asked, min(need, longestStep*asked)); s.DurationNS > asked {
+		s.RampUpNS = max(ramp, int64(float64(s.DurationNS)*settleRamp/settleSteps))
+	}
+	return s
+}
+
+// tenths of a second, as a step in whole ones reads better.
+func tenths(seconds float64) int64 {
+	return int64(math.Ceil(seconds*10)) * int64(time.Second/10)
+}
+
+func onlyIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

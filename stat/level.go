@@ -109,9 +109,9 @@ type Level struct {
 	Void     int
 	// Requests and Violations are of the objective that is nearest to breaking.
 	Requests, Violations int
-	// Short is by how much longer the stages would have to be for a verdict; 0
-	// when length is not what is wanting.
-	Short float64
+	// Lacks is how many times the requests that were seen the level still needs
+	// to be kept, if none violates an objective; 0 when it is decided.
+	Lacks float64
 }
 
 // Levels judges the stages of a search, level by level, by rising load. The
@@ -211,8 +211,8 @@ func (l *Level) fill(tests []levelTest) {
 		if tests[i].last.Allowed > 0 && (worst < 0 || tests[i].sum > tests[worst].sum) {
 			worst = i
 		}
-		if l.Verdict == LevelUndecided {
-			l.Short = max(l.Short, tests[i].short())
+		if l.Verdict == LevelUndecided || l.Verdict == LevelOpen {
+			l.Lacks = max(l.Lacks, tests[i].lacks())
 		}
 	}
 	if worst >= 0 {
@@ -304,15 +304,13 @@ func (t *levelTest) interval() (lo, hi float64) {
 	return MeanInterval(t.means.Mean(), t.means.Stddev(), float64(t.means.N()), levelConfidence)
 }
 
-// short is by how much longer stages should have been for this test to end,
-// going by what the test still lacks of its nearer bound.
-func (t *levelTest) short() float64 {
+// lacks is how many times what was seen this test still needs to say kept.
+func (t *levelTest) lacks() float64 {
 	if t.verdict != LevelOpen || t.last.Allowed <= 0 || t.last.Optional || !(t.effective > 0) {
 		return 0
 	}
 	_, good := waldWeights(t.last.Allowed)
-	lacks := (levelBound + t.sum) / -good
-	return 1 + lacks/t.effective
+	return (levelBound + t.sum) / -good / t.effective
 }
 
 // Boundary is where a search puts the highest load that keeps the objectives.

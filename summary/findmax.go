@@ -120,9 +120,9 @@ func undecided(l stat.Level, why string) string {
 	switch {
 	case len(l.Stages) == 0:
 		return why
-	case l.Short > 1:
+	case l.Lacks > 0:
 		return fmt.Sprintf("%d stages at load %g had %d requests, too few to decide: steps about %.1f times as long would (--duration)",
-			len(l.Stages), l.Load, l.Requests, l.Short)
+			len(l.Stages), l.Load, l.Requests, 1+l.Lacks)
 	}
 	return fmt.Sprintf("%d stages at load %g did not decide", len(l.Stages), l.Load)
 }
