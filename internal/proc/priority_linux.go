@@ -1,0 +1,234 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	highNice         = -10
+	realtimePriority = 1 // the lowest there is: above everything normal, below the machine's own
+
+	// A real-time thread that uses a processor this long without once waiting
+	// for something loses its priority; one that goes on all the same, as the
+	// process is stuck, is killed with it.
+	realtimeSoft = 1 * time.Second
+	realtimeHard = 5 * time.Second
+
+	// lookForThreads is how often threads that were made meanwhile are raised.
+	lookForThreads = 200 * time.Millisecond
+)
+
+// policies that are real-time already.
+func isRealtime(policy uint32) bool {
+	return policy == unix.SCHED_FIFO || policy == unix.SCHED_RR || policy == unix.SCHED_DEADLINE
+}
+
+// Raise gives the level to all threads of this process, those that are made
+// later within a fraction of a second, until lower is called. Children of the
+// process do not inherit it. What is not permitted is not done: got says what
+// was, changed (which may be nil) what became of it when a limit took it away.
+//
+// Every thread is marked to reset its children (SCHED_FLAG_RESET_ON_FORK),
+// which for the kernel are new threads as well as new processes. So threads are
+// looked for again and again, and no child needs to be thought of.
+func Raise(asked Level, changed func(Standing)) (got Standing, lower func()) {
+	before, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		return Standing{Level: LevelNormal, Why: fmt.Sprintf("read the scheduling policy: %v", err)}, func() {}
+	}
+	before = &unix.SchedAttr{Policy: before.Policy, Nice: before.Nice, Priority: before.Priority, Flags: before.Flags & unix.SCHED_FLAG_RESET_ON_FORK}
+	switch {
+	case isRealtime(before.Policy):
+		return Standing{Level: LevelRealtime, Nice: int(before.Nice)}, func() {} // whoever started us wants it so
+	case asked == LevelNormal:
+		return Standing{Level: LevelNormal, Nice: int(before.Nice)}, func() {}
+	}
+	r := &raise{before: *before, now: *before, changed: changed, stop: make(chan struct{})}
+	r.high = *before
+	r.high.Nice, r.high.Flags = min(before.Nice, highNice), unix.SCHED_FLAG_RESET_ON_FORK
+	got = r.climb(asked)
+	if got.Level == LevelNormal {
+		return got, func() {}
+	}
+	r.done.Go(r.watch)
+	var once sync.Once
+	return got, func() { once.Do(r.lower) }
+}
+
+// raise is a priority under way.
+type raise struct {
+	before, high unix.SchedAttr
+	now          unix.SchedAttr // what threads get
+	session      func()         // takes the session's back; nil: it was not raised
+	limit        *unix.Rlimit   // RLIMIT_RTTIME before; nil: not set
+	exceeded     chan os.Signal // the limit's signal; nil: not expected
+	got          Standing
+	changed      func(Standing)
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// climb tries the levels from what was asked downwards.
+func (r *raise) climb(asked Level) Standing {
+	var why string
+	if asked == LevelRealtime {
+		err := r.realtime()
+		if err == nil {
+			r.got = Standing{Level: LevelRealtime, Nice: int(r.before.Nice)}
+			return r.got
+		}
+		why = fmt.Sprintf("real-time scheduling: %v", err)
+	}
+	r.now = r.high
+	if err := r.apply(); err != nil {
+		if why == "" {
+			why = fmt.Sprintf("a nice value of %d: %v", r.high.Nice, err)
+		}
+		r.now = r.before
+		_ = r.apply() // of the threads that did get it, if any
+		return Standing{Level: LevelNormal, Nice: int(r.before.Nice), Why: why}
+	}
+	r.got = Standing{Level: LevelHigh, Nice: int(r.high.Nice), Why: why}
+	r.got.Session, r.session = raiseSession(int(r.high.Nice))
+	return r.got
+}
+
+// realtime makes all threads real-time, after the limit that bounds them.
+func (r *raise) realtime() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_RTTIME, &limit); err != nil {
+		return fmt.Errorf("read its limit: %w", err)
+	}
+	bound := unix.Rlimit{Cur: uint64(realtimeSoft.Microseconds()), Max: min(limit.Max, uint64(realtimeHard.Microseconds()))}
+	bound.Cur = min(bound.Cur, bound.Max)
+	r.exceeded = make(chan os.Signal, 1)
+	signal.Notify(r.exceeded, unix.SIGXCPU) // which would otherwise end the process
+	if err := unix.Setrlimit(unix.RLIMIT_RTTIME, &bound); err != nil {
+		signal.Stop(r.exceeded)
+		return fmt.Errorf("set its limit: %w", err)
+	}
+	r.limit = &limit
+	r.now = unix.SchedAttr{Policy: unix.SCHED_RR, Priority: realtimePriority, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	if err := r.apply(); err != nil {
+		r.now = r.before
+		_ = r.apply()
+		r.unlimit()
+		return err
+	}
+	return nil
+}
+
+// apply gives all threads what they are to have, until a look finds none that
+// was made during the one before.
+func (r *raise) apply() error {
+	for last := -1; ; {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		for _, t := range threads {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil {
+				continue
+			}
+			if err := setAttr(tid, r.now); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+		}
+		if len(threads) <= last {
+			return nil
+		}
+		last = len(threads)
+	}
+}
+
+// setAttr sets a thread's scheduling. Nobody but root may take the mark to reset
+// children away; then it stays, and does nothing to a thread that is not raised.
+func setAttr(tid int, a unix.SchedAttr) error {
+	err := unix.SchedSetAttr(tid, &a, 0)
+	if errors.Is(err, unix.EPERM) && a.Flags&unix.SCHED_FLAG_RESET_ON_FORK == 0 {
+		a.Flags |= unix.SCHED_FLAG_RESET_ON_FORK
+		err = unix.SchedSetAttr(tid, &a, 0)
+	}
+	return err
+}
+
+// watch raises new threads, and gives real-time scheduling up when its limit was
+// exceeded.
+func (r *raise) watch() {
+	tick := time.NewTicker(lookForThreads)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-r.exceeded:
+			r.now = r.high
+			err := r.apply()
+			r.got = Standing{Level: LevelHigh, Nice: int(r.high.Nice), Why: fmt.Sprintf("a thread ran for %s without waiting for anything, the limit of real-time scheduling", realtimeSoft)}
+			if err != nil {
+				r.now = r.before
+				_ = r.apply()
+				r.got.Level, r.got.Nice = LevelNormal, int(r.before.Nice)
+			}
+			if r.changed != nil {
+				r.changed(r.got)
+			}
+		case <-tick.C:
+			_ = r.apply() // it was permitted before
+		}
+	}
+}
+
+// lower gives everything back.
+func (r *raise) lower() {
+	close(r.stop)
+	r.done.Wait()
+	r.now = r.before
+	_ = r.apply() // to give back is always permitted
+	r.unlimit()
+	if r.session != nil {
+		r.session()
+	}
+}
+
+func (r *raise) unlimit() {
+	if r.limit != nil {
+		_ = unix.Setrlimit(unix.RLIMIT_RTTIME, r.limit) // not permitted for the hard one without privilege; it bounds real-time threads only
+	}
+	if r.exceeded != nil {
+		signal.Stop(r.exceeded)
+	}
+}
+
+// raiseSession raises the session's nice value, where the kernel groups by
+// session: there that of a thread counts among those of its session only, and an
+// engine is usually in another. It gives 0 where that is not so, or not
+// permitted.
+func raiseSession(nice int) (got int, back func()) {
+	const file = "/proc/self/autogroup"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, nil
+	}
+	_, text, ok := strings.Cut(strings.TrimSpace(string(b)), " nice ")
+	before, err := strconv.Atoi(text)
+	if !ok || err != nil || before <= nice {
+		return 0, nil
+	}
+	write := func(n int) error { return os.WriteFile(file, []byte(strconv.Itoa(n)), 0) }
+	if write(nice) != nil {
+		return 0, nil
+	}
+	return nice, func() { _ = write(before) } // nothing can be done about it
+}
