@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"report/plot":              {"report"},
 	"compare":                  {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "inference", "internal/disk", "internal/proc"},
 	"claims":                   {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "internal/disk", "internal/opencl", "internal/proc"},
-	"hammer":                   {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock"},
+	"hammer":                   {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},
 	"ledger":                   {"", "journal", "internal/disk", "internal/proc"},
 	"ledger/outbox":            {"ledger", "internal/disk"},
 	"ledger/kafka":             {"", "ledger", "ledger/outbox"},

@@ -10,6 +10,7 @@ type Manifest struct {
 	Created int64       `json:"created_ns"`
 	Node    Node        `json:"node"`
 	Engine  Engine      `json:"engine"`
+	Client  *Client     `json:"client,omitempty"` // absent: a run of before 0.2
 	Clock   ClockSource `json:"clock"`
 	Seed    uint64      `json:"seed"`
 	// Nonce is hexadecimal: random, or what an auditor gave before the run. A
@@ -101,6 +102,16 @@ type Engine struct {
 	Model   string `json:"model"`
 	// Version is what the engine says of itself; empty if it says nothing.
 	Version string `json:"version,omitempty"`
+}
+
+// Client is how the measuring process competed for processors.
+type Client struct {
+	Priority string `json:"priority"` // what it got: normal, high, realtime
+	Nice     int    `json:"nice"`
+	// SessionNice is the nice value of its session, where the kernel shares
+	// processors among sessions first; 0: not raised.
+	SessionNice int    `json:"session_nice,omitempty"`
+	Why         string `json:"why,omitempty"` // it got less than was asked
 }
 
 // Version is what measured.

@@ -50,6 +50,7 @@ type Config struct {
 	Seed       uint64      `json:"seed"`
 	KeepText   bool        `json:"keep_text,omitempty"`
 	UserClock  bool        `json:"user_clock,omitempty"` // do not use the kernel's stamps
+	Priority   Priority    `json:"priority,omitempty"`   // of the client; run.json's client says what it got
 	Metadata   []KeyValue  `json:"metadata,omitempty"`
 	Label      string      `json:"label,omitempty"`
 	RequestIDs string      `json:"request_id_prefix,omitempty"` // empty: made from the run's id
@@ -187,6 +188,7 @@ func DefaultConfig() Config {
 		},
 		Telemetry: Telemetry{Interval: assay.Duration(100 * time.Millisecond)},
 		NumRuns:   1,
+		Priority:  PriorityHigh,
 	}
 	c.Load.Grace = assay.Duration(30 * time.Second)
 	quick := BuiltinScenarios()[0]
@@ -361,6 +363,11 @@ func (c *Config) Validate() error {
 	}
 	if c.Connection != ConnectionKeep && c.Connection != ConnectionFresh {
 		bad("--connection is keep or fresh, not %q", c.Connection)
+	}
+	switch c.Priority {
+	case "", PriorityNormal, PriorityHigh, PriorityRealtime:
+	default:
+		bad("--priority is high, normal or realtime, not %q", c.Priority)
 	}
 	if c.NumRuns < 1 {
 		bad("--num-runs must be at least 1")

@@ -22,6 +22,7 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/inference"
 	"github.com/assay-bench/assay/internal/clock"
+	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/load"
 	"github.com/assay-bench/assay/summary"
@@ -85,6 +86,7 @@ type run struct {
 	next    atomic.Int64 // number of the next prompt
 	cancel  context.CancelCauseFunc
 	started int64
+	demoted chan proc.Standing // the priority was taken away
 
 	mu     sync.Mutex // guards what follows
 	stage  assay.Stage
@@ -122,11 +124,13 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 	if err != nil {
 		return assay.Summary{}, fmt.Errorf("encode the configuration: %w", err)
 	}
+	client, lower := r.raise()
+	defer lower()
 	machine := telemetry.DescribeNode()
 	machine.GPUs = append(machine.GPUs, r.node.gpus...)
 	r.w, err = journal.Create(dir, assay.Manifest{
 		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),
-		Node: machine, Clock: r.client.Source(),
+		Node: machine, Clock: r.client.Source(), Client: &client,
 		Engine: assay.Engine{URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion},
 		Seed:   c.Seed, Nonce: opt.Nonce, Version: opt.Version, Config: config, Judge: c.Judge,
 	})

@@ -47,6 +47,11 @@ func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summ
 			return assay.Summary{}, err
 		}
 	}
+	client, lower := r.raise()
+	defer lower()
+	if b := before.Manifest.Client; b != nil && *b != client {
+		r.node.notes = append(r.node.notes, fmt.Sprintf("the client ran at %s priority (nice %d), and from here on at %s (nice %d)", b.Priority, b.Nice, client.Priority, client.Nice))
+	}
 	r.w = w
 	r.sent, r.done = before.Requests, before.Requests
 	return r.measure(ctx, dir, before)

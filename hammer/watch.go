@@ -34,6 +34,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 			if step, stepped := r.clock.Measure(); stepped {
 				r.event(assay.EventClockStep, "", fmt.Sprintf("the wall clock was stepped by %s", step), map[string]float64{"seconds": step.Seconds()})
 			}
+			r.sayDemoted()
 			cp := r.checkpoint(assay.StatusRunning)
 			r.check(r.w.Checkpoint(cp))
 			r.opt.Progress(cp)

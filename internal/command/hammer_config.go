@@ -233,7 +233,7 @@ func (r *resolver) rest(out hammerOutputs) {
 	c := &r.c
 	c.Connection = hammer.Connection(r.connection)
 	c.NumRuns, c.KeepText, c.UserClock = r.numRuns, r.keepText, r.userClock
-	c.Label, c.RequestIDs = r.label, r.requestIDs
+	c.Label, c.RequestIDs, c.Priority = r.label, r.requestIDs, hammer.Priority(r.priority)
 	if r.seed < 0 {
 		r.bad("--seed must not be negative: %d", r.seed)
 	}

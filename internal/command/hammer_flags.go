@@ -36,6 +36,7 @@ type hammerFlags struct {
 	warmups, numRuns                 int
 	seed                             int64
 	userClock, selfTimed             bool
+	priority                         string
 	goodput                          []string
 	sweep, findMax, batch, batchMode string
 	saturate                         bool
@@ -166,6 +167,7 @@ func (f *hammerFlags) registerLoad(fs *pflag.FlagSet) {
 	fs.IntVar(&f.numRuns, "num-runs", 1, "repeat the whole load this often")
 	fs.DurationVar(&f.grace, "grace", 30*time.Second, "how long requests under way may take at a stage's end; by default as long as --timeout-total where the load ends by count")
 	fs.Int64Var(&f.seed, "seed", 0, "seed of prompts, lengths and arrivals")
+	fs.StringVar(&f.priority, "priority", "high", "of this client beside an engine on the same machine: high (nice -10 where permitted), normal, or realtime, which could starve the engine")
 	fs.BoolVar(&f.userClock, "user-clock", false, "take arrivals by our own clock, not by the kernel's stamps")
 }
 

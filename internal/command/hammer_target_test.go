@@ -185,3 +185,18 @@ func TestBlocksOfATrace(t *testing.T) {
 		t.Error("blocks of no tokens are accepted")
 	}
 }
+
+// The client's priority is high unless another is asked for, and only one of
+// three can be.
+func TestPriorityFlag(t *testing.T) {
+	for args, want := range map[string]hammer.Priority{
+		"": hammer.PriorityHigh, "--priority normal": hammer.PriorityNormal, "--priority realtime": hammer.PriorityRealtime,
+	} {
+		if cfg, _, _, err := resolve(strings.Fields(args), nil); err != nil || cfg.Priority != want {
+			t.Errorf("%q: %q, %v", args, cfg.Priority, err)
+		}
+	}
+	if _, _, _, err := resolve([]string{"--priority", "low"}, nil); err == nil || !strings.Contains(err.Error(), "high, normal or realtime") {
+		t.Errorf("%v", err)
+	}
+}
