@@ -154,6 +154,13 @@ func serve(t testing.TB, d dialect, tr transport, script func(*wire)) string {
 		scheme = "https://"
 		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{testCert(t)}})
 	}
+	serveOn(t, d, ln, script)
+	return scheme + ln.Addr().String()
+}
+
+// serveOn plays an engine on a listener until the test ends.
+func serveOn(t testing.TB, d dialect, ln net.Listener, script func(*wire)) {
+	t.Helper()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var open []net.Conn
@@ -196,7 +203,6 @@ func serve(t testing.TB, d dialect, tr transport, script func(*wire)) string {
 		mu.Unlock()
 		wg.Wait()
 	})
-	return scheme + ln.Addr().String()
 }
 
 var certOnce = sync.OnceValue(func() tls.Certificate {
