@@ -68,7 +68,7 @@ func (e *Engine) mark(q *sequence, n int, due int64, said bool) {
 		switch {
 		case k >= q.own:
 			m.letter = '-'
-		case e.cfg.ToolCall && r.chat && r.h.Finish == FinishToken && k == q.output-1:
+		case e.cfg.ToolCall && r.chat && r.h.token && k == q.output-1:
 			m.letter = 's' // the end of a tool call is not shown
 		case !said || (n > 1 && r.h.silent(k, q.output)):
 			m.letter = 's'

@@ -168,11 +168,32 @@ func (v *openAI) render(b []byte, t template, ev *event) []byte {
 	return b
 }
 
+// fill puts in what is the same in all events of a reply.
+func (t template) fill(id, created, model string) template {
+	all := make(template, 0, len(t))
+	text := ""
+	for _, p := range t {
+		text += p.text
+		switch p.hole {
+		case holeID:
+			text += id
+		case holeCreated:
+			text += created
+		case holeModel:
+			text += model
+		default:
+			all = append(all, part{text, p.hole})
+			text = ""
+		}
+	}
+	return all
+}
+
 // number appends a count, false by the factor that was asked for.
 func (v *openAI) number(b []byte, h hole, ev *event) []byte {
 	in, cached, out := ev.q.input, ev.q.cached, ev.count
 	switch {
-	case ev.kind != kindUsage && v.h.Usage == UsageZero:
+	case ev.kind != kindUsage && v.h.usage == usageZero:
 		in, cached, out = 0, 0, 0
 	case v.h.UsageTotal || (ev.kind == kindUsage && !v.h.UsageChoice):
 		r := ev.q.reply
@@ -209,18 +230,18 @@ func (v *openAI) usageOf(b []byte, ev *event) []byte {
 		return v.render(b, v.shape.total, ev)
 	}
 	has := false
-	switch v.h.Usage {
-	case UsageEach:
+	switch v.h.usage {
+	case usageEach:
 		has = true
-	case UsageAsked:
+	case usageAsked:
 		has = r.running
-	case UsageContent:
+	case usageContent:
 		has = r.running && (ev.kind == kindToken || ev.kind == kindLast)
-	case UsageZero:
+	case usageZero:
 		has = r.usage
-	case UsageFinish:
+	case usageFinish:
 		has = ev.kind == kindLast || ev.kind == kindFinish
-	case UsageNull:
+	case usageNull:
 		if r.usage {
 			return append(b, `,"usage":null`...)
 		}

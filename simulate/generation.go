@@ -147,7 +147,11 @@ func (e *Engine) dress(r *reply, a ask, chat bool, number uint64) {
 		return
 	}
 	r.timings = a.TimingsPerToken
-	r.voice = &openAI{e: e, h: r.h, shape: e.shapes[chatOr(chat)], chat: chat, model: quoted(e.cfg.Model)}
+	v := &openAI{e: e, h: r.h, shape: e.shapes[chatOr(chat)], chat: chat, model: quoted(e.cfg.Model)}
+	if r.stream {
+		v.token = v.shape.token.fill(r.quotedID, strconv.FormatInt(r.created, 10), v.model)
+	}
+	r.voice = v
 }
 
 // fill makes the sequences that the law will schedule.

@@ -73,11 +73,39 @@ type Habits struct {
 	DribbleGap  time.Duration // between them; 0: back to back
 	BufferBytes int           // a proxy holds bytes back until there are so many …
 	BufferTime  time.Duration // … or so much time has passed; both 0: no proxy
+
+	manner
+}
+
+// manner is what is asked of habits for every token, worked out once: strings
+// are slow to compare.
+type manner struct {
+	hushed bool // some tokens may show nothing
+	mutes  bool // and then have no event
+	token  bool // FinishToken
+	usage  uint8
+}
+
+const (
+	usageAsked uint8 = iota
+	usageEach
+	usageEnd
+	usageNever
+	usageContent
+	usageZero
+	usageNull
+	usageFinish
+)
+
+// usages are the modes by their names.
+var usages = map[Usage]uint8{
+	UsageAsked: usageAsked, UsageEach: usageEach, UsageEnd: usageEnd, UsageNever: usageNever,
+	UsageContent: usageContent, UsageZero: usageZero, UsageNull: usageNull, UsageFinish: usageFinish,
 }
 
 // none reports whether resolved habits are those of the zero value.
 func (h *Habits) none() bool {
-	return reflect.DeepEqual(*h, Habits{Dialect: Plain, Finish: FinishApart, Usage: UsageAsked})
+	return reflect.DeepEqual(*h, Habits{Dialect: Plain, Finish: FinishApart, Usage: UsageAsked, manner: h.manner})
 }
 
 // hush reports whether some tokens may show nothing.
@@ -100,7 +128,7 @@ func (h *Habits) silent(k, n int) bool {
 
 // end is up to which token an event that carries tokens up to to shows text.
 func (h *Habits) end(q *sequence, to int) int {
-	if to == q.output {
+	if to == q.output || !h.hushed {
 		return to
 	}
 	if h.CharTokens > 1 {
@@ -131,7 +159,7 @@ func (h *Habits) say(b []byte, q *sequence, to int) []byte {
 
 // words appends tokens from up to to, without those that have no text.
 func (h *Habits) words(b []byte, q *sequence, from, to int) []byte {
-	if !h.hush() {
+	if !h.hushed {
 		return appendWords(b, q, from, to)
 	}
 	for k := from; k < to; k++ {
@@ -161,9 +189,7 @@ func (h Habits) resolve(law Law) (Habits, error) {
 	default:
 		return h, fmt.Errorf("finish %q: want %q or %q", h.Finish, FinishApart, FinishToken)
 	}
-	switch h.Usage {
-	case UsageAsked, UsageEach, UsageEnd, UsageNever, UsageContent, UsageZero, UsageNull, UsageFinish:
-	default:
+	if _, ok := usages[h.Usage]; !ok {
 		return h, fmt.Errorf("usage %q: want asked, each, end, never, content, zero, null or finish", h.Usage)
 	}
 	for _, n := range []int{h.SilentEvery, h.SilentTail, h.EOSAfter, h.HoldBack, h.CharTokens, h.Speculative, h.ToolHead, h.Comments, h.EventsWrite, h.Dribble, h.BufferBytes} {
@@ -181,5 +207,6 @@ func (h Habits) resolve(law Law) (Habits, error) {
 	case h.EventsWrite > 1 && (h.BufferBytes > 0 || h.BufferTime > 0):
 		return h, errors.New("several events in one write and a proxy that buffers exclude each other")
 	}
+	h.manner = manner{hushed: h.hush(), mutes: h.NoChunk || h.NoPartial, token: h.Finish == FinishToken, usage: usages[h.Usage]}
 	return h, nil
 }

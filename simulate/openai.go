@@ -13,7 +13,8 @@ type openAI struct {
 	h     *Habits
 	shape *shape
 	chat  bool
-	model string // as it stands in JSON, without quotes
+	model string   // as it stands in JSON, without quotes
+	token template // of the shape, filled for this reply
 }
 
 func (v *openAI) open(b []byte, r *reply) []byte {
@@ -42,7 +43,7 @@ func (v *openAI) tokens(b []byte, q *sequence, n int) []byte {
 		from = edge
 	}
 	ends := q.left() == 0
-	with := ends && from < q.given && v.h.Finish == FinishToken
+	with := ends && from < q.given && v.h.token
 	// A parser that has nothing to show of the last token ends with a bare event.
 	bare := with && v.chat && (v.calls() || (v.h.NoChunk && !v.h.shows(q, q.given)))
 	if bare {
@@ -70,7 +71,7 @@ func (v *openAI) tokens(b []byte, q *sequence, n int) []byte {
 
 // closes reports whether the end of q is the last event that it has.
 func (v *openAI) closes(q *sequence) bool {
-	if v.h.Timings && (v.h.Usage == UsageFinish || !q.reply.usage) {
+	if v.h.Timings && (v.h.usage == usageFinish || !q.reply.usage) {
 		return true
 	}
 	return !v.counted(q.reply) && q.reply.given == q.reply.output
@@ -78,10 +79,10 @@ func (v *openAI) closes(q *sequence) bool {
 
 // counted reports whether a stream has an event of counts.
 func (v *openAI) counted(r *reply) bool {
-	switch v.h.Usage {
-	case UsageNever, UsageFinish:
+	switch v.h.usage {
+	case usageNever, usageFinish:
 		return false
-	case UsageEach:
+	case usageEach:
 		return true
 	}
 	return r.usage
@@ -124,7 +125,7 @@ func (v *openAI) mute(q *sequence, to int) bool {
 	if v.calls() && to > v.e.cfg.Reasoning && to < min(v.e.cfg.Reasoning+v.h.ToolHead, q.output) {
 		return true
 	}
-	return (v.h.NoChunk || (v.h.NoPartial && v.h.partial(q, to))) && !v.h.shows(q, to)
+	return v.h.mutes && (v.h.NoChunk || (v.h.NoPartial && v.h.partial(q, to))) && !v.h.shows(q, to)
 }
 
 // greet is what a first token that shows nothing sends where the role shares
@@ -145,7 +146,7 @@ func (v *openAI) calls() bool { return v.chat && v.e.cfg.ToolCall }
 
 // event appends one event in its frame.
 func (v *openAI) event(b []byte, ev *event) []byte {
-	t := v.shape.token
+	t := v.token
 	switch ev.kind {
 	case kindRole:
 		t = v.shape.role
@@ -213,7 +214,7 @@ func (v *openAI) call(b []byte, q *sequence, ev *event) []byte {
 		b = append(b, `","type":"function","function":{"name":"look_up","arguments":"`...)
 	}
 	end := q.output
-	if v.h.Finish == FinishToken {
+	if v.h.token {
 		end-- // the last token is swallowed too
 	}
 	b = appendArguments(b, q, start, max(q.shown, start), ev.to, end, `\"`)

@@ -54,8 +54,8 @@ func TestTokensAllocateNothing(t *testing.T) {
 	defer e.Close()
 	h := e.habits()[0]
 	for name, v := range map[string]voice{
-		"chat":       &openAI{e: e, h: h, shape: e.shapes[0], chat: true, model: "m"},
-		"completion": &openAI{e: e, h: h, shape: e.shapes[1], model: "m"},
+		"chat":       &openAI{e: e, h: h, shape: e.shapes[0], chat: true, model: "m", token: e.shapes[0].token.fill("request", "1", "m")},
+		"completion": &openAI{e: e, h: h, shape: e.shapes[1], model: "m", token: e.shapes[1].token.fill("request", "1", "m")},
 		"ollama":     &ollama{e: e, h: h, chat: true, model: "m"},
 	} {
 		r := &reply{voice: v, h: h, chunked: true, stream: true, running: true, output: 100}
