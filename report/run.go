@@ -36,6 +36,9 @@ func outcome(s assay.Summary) []Block {
 	if s.FindMax != nil {
 		out = append(out, Paragraph{"find-max", findMax(*s.FindMax)})
 	}
+	if text := undecided(s); text != "" {
+		out = append(out, Paragraph{"objectives", text})
+	}
 	if len(s.Runs) > 0 {
 		out = append(out, variation(s.Runs))
 	}
@@ -227,18 +230,6 @@ func scaling(s assay.Scaling) string {
 		}
 	}
 	return b.String()
-}
-
-func findMax(f assay.FindMax) string {
-	unit := "requests/s"
-	if f.Of == "concurrency" {
-		unit = "streams"
-	}
-	if !f.Load.Known() {
-		return fmt.Sprintf("Highest %s that keeps the objectives: unknown: %s.", f.Of, f.Load.Why)
-	}
-	return fmt.Sprintf("Highest %s that keeps the objectives: %s %s; kept at %s, broken at %s.",
-		f.Of, streams(f.Load.Est), unit, streams(f.Load.Lo), streams(f.Load.Hi))
 }
 
 func variation(vs []assay.Variation) Table {
