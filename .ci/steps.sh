@@ -70,8 +70,7 @@ finish() {
   local rc=$? i
   trap - EXIT
   set +e
-  "$PARTS/ollama-serve" stop "$work/ollama"
-  "$PARTS/llamacpp-serve" stop "$work/llamacpp"
+  stop_engines
   if [ -z "$complete" ]; then
     failed=$((failed + 1))
     [ -n "$running" ] || began=${EPOCHREALTIME/./}
