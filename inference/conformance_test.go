@@ -291,15 +291,15 @@ func timeouts(t *testing.T, d dialect, tr transport) {
 			}
 			w.hang()
 		}, "gap: nothing for 60ms", 1},
-		{"total", Timeouts{Total: 120 * time.Millisecond}, func(w *wire) {
+		{"total", Timeouts{Total: 500 * time.Millisecond}, func(w *wire) {
 			w.stream()
-			for range 20 {
+			for range 80 {
 				w.token("a")
 				time.Sleep(10 * time.Millisecond)
 			}
 			w.hang()
-		}, "total: not done within 120ms", -1},
-		{"total, never pausing", Timeouts{Total: 120 * time.Millisecond}, func(w *wire) {
+		}, "total: not done within 500ms", -1},
+		{"total, never pausing", Timeouts{Total: 500 * time.Millisecond}, func(w *wire) {
 			w.stream()
 			w.token("a")
 			block := []byte(strings.Repeat("3e8\r\n"+strings.Repeat(":\n", 500)+"\r\n", 64))
@@ -311,7 +311,7 @@ func timeouts(t *testing.T, d dialect, tr transport) {
 					return
 				}
 			}
-		}, "total: not done within 120ms", 1},
+		}, "total: not done within 500ms", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := client(t, serve(t, d, tr, tt.script), d, tr, func(cfg *Config) { cfg.Timeouts = tt.limits })

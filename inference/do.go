@@ -189,7 +189,7 @@ func tokensWord(n int) string {
 // tokens is the number of output tokens, by the engine's count where there is
 // one, else that of visible chunks.
 func (s *stream) tokens() int {
-	if n := s.total(); n > 0 {
+	if n := s.answered(); n > 0 {
 		return int(n)
 	}
 	n := 0
@@ -201,8 +201,8 @@ func (s *stream) tokens() int {
 	return n
 }
 
-// total is the engine's count of the whole answer; 0 where it gave none.
-func (s *stream) total() int64 {
+// answered is the engine's count of the whole answer; 0 where it gave none.
+func (s *stream) answered() int64 {
 	if s.completion == 0 && s.c.counting {
 		return s.counted()
 	}
@@ -214,7 +214,7 @@ func (s *stream) settle() {
 	r := s.r
 	s.saw.CountsEach = s.saw.early && s.saw.rises >= 2
 	s.saw.Usage = s.usage && s.completion > 0
-	total := s.total()
+	total := s.answered()
 	placed, unplaced := s.place(total)
 	s.arrivals()
 	r.Unplaced = int(unplaced)

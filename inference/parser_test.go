@@ -32,9 +32,14 @@ func offline(t testing.TB, b Backend) *Client {
 
 // parse pushes a reply in pieces, all by one read, and gives what came of it.
 func parse(c *Client, reply []byte, piece func() int) *assay.Request {
+	r, _ := parseJob(c, &Job{}, reply, piece)
+	return r
+}
+
+func parseJob(c *Client, job *Job, reply []byte, piece func() int) (*assay.Request, Habits) {
 	s := newStream(c, 0)
 	r := new(assay.Request)
-	s.reset(r, &Job{})
+	s.reset(r, job)
 	s.watch.totalDue = 1<<63 - 1
 	s.read(1, 1e18, 0)
 	over := false
@@ -52,7 +57,7 @@ func parse(c *Client, reply []byte, piece func() int) *assay.Request {
 	}
 	s.judge(false)
 	s.settle()
-	return r
+	return r, s.saw
 }
 
 // Replies of real engines, captured as bytes. Each must read the same whole, a

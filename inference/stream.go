@@ -71,6 +71,8 @@ type stream struct {
 	text     []byte
 
 	usage              bool // the engine's count of the whole request came
+	summed             bool // in an event of its own
+	choices            int  // that were seen
 	prompt, completion int64
 	cached             int64
 	counts             []int64 // completion tokens by choice, as told up to now
@@ -137,6 +139,7 @@ func (s *stream) reset(r *assay.Request, job *Job) {
 	s.done, s.complete, s.progress = false, false, false
 	s.text = trim(s.text)
 	s.usage, s.prompt, s.completion, s.cached = false, 0, 0, 0
+	s.summed, s.choices = false, 0
 	s.counts, s.saw = s.counts[:0], Habits{}
 	s.engine, s.timed = assay.EngineTimings{}, false
 	s.err, s.readErr = nil, nil
@@ -324,8 +327,8 @@ func (s *stream) eof() {
 
 // event takes one event of the stream. It reports whether to go on.
 func (s *stream) event(data []byte) bool {
-	if s.done || len(data) == 0 {
-		return true
+	if s.done || len(data) == 0 || string(data) == "null" {
+		return true // llama.cpp begins so when it has several prompts
 	}
 	s.progress = true
 	s.events++
@@ -346,11 +349,9 @@ func (s *stream) event(data []byte) bool {
 		s.err = &streamError{what: "the engine sent an error", body: bytes.Clone(first(data[e.from:e.to], maxDetail+1))}
 		return false
 	}
-	if e.usage && (s.multi == 1 || !e.choices) {
-		// With several prompts in one request, a count beside a choice is that
-		// choice's alone.
-		s.usage = true
-		s.prompt, s.completion, s.cached = e.prompt, e.completion, e.cached
+	s.choices = max(s.choices, e.index+1)
+	if e.usage {
+		s.total(e)
 	}
 	if e.timings {
 		s.timings(e)
@@ -372,6 +373,24 @@ func (s *stream) event(data []byte) bool {
 		s.answerAt = s.at
 	}
 	return s.mark(k, rise)
+}
+
+// total takes a count of the whole answer. With several choices a count beside
+// one of them is that choice's alone, and so are counts that come one for each
+// choice after them.
+func (s *stream) total(e *event) {
+	several := s.multi > 1 || s.choices > 1
+	switch {
+	case several && e.choices:
+		return
+	case several && s.summed:
+		s.completion += e.completion
+		s.prompt += e.prompt
+		s.cached += e.cached
+	default:
+		s.prompt, s.completion, s.cached = e.prompt, e.completion, e.cached
+	}
+	s.usage, s.summed = true, !e.choices
 }
 
 // kind says what the event is. Ollama's lines have no choices, and each of them
