@@ -10,7 +10,8 @@ import (
 )
 
 // Dist is a distribution, reduced. Percentiles are by nearest rank from the raw
-// samples. In JSON the percentiles stand beside the rest as p50, p99, p99.9…,
+// samples. Of gaps between tokens those that are only bounds are left out of the
+// percentiles, and counted in everything else. In JSON the percentiles stand beside the rest as p50, p99, p99.9…,
 // and their 95 % intervals under ci95.
 type Dist struct {
 	N int
@@ -31,8 +32,8 @@ type Percentile struct {
 	Need   int     // effective samples that an interval needs
 }
 
-// Held reports whether the samples suffice for a 95 % interval. A report prints
-// "n<Need" for a percentile that is not held up.
+// Held reports whether the samples suffice for a 95 % interval. A percentile that
+// is not held up is printed with a mark, and decides nothing.
 func (p Percentile) Held() bool { return !math.IsNaN(p.Lo) && !math.IsNaN(p.Hi) }
 
 // Name is the percentile's key in JSON: p50, p99.9.
@@ -54,7 +55,9 @@ func (d Dist) P(level float64) (Percentile, bool) {
 }
 
 // MarshalJSON writes {n, n_effective, mean, stddev, min, max, p50, …, ci95}. An
-// empty distribution is {"n":0}: its figures are absent, not zero.
+// empty distribution is {"n":0}: its figures are absent, not zero. Where the
+// samples are too few for an interval, ci95 has {"interval": null, needs_n, why}
+// in its place.
 func (d Dist) MarshalJSON() ([]byte, error) {
 	if d.N == 0 {
 		return []byte(`{"n":0}`), nil
@@ -87,7 +90,7 @@ func (d Dist) MarshalJSON() ([]byte, error) {
 		b = append(b, p.Name()...)
 		b = append(b, `":`...)
 		if !p.Held() {
-			b = append(b, fmt.Sprintf(`{"needs_n":%d}`, p.Need)...)
+			b = append(b, fmt.Sprintf(`{"interval":null,"needs_n":%d,"why":"%.0f effective samples of %d needed"}`, p.Need, math.Floor(d.Effective), p.Need)...)
 			continue
 		}
 		b = append(b, '[')
@@ -106,7 +109,8 @@ func appendFloat(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'g', 10, 64)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads what MarshalJSON writes, and what it wrote before 0.2:
+// {"needs_n"} for an interval that there is not.
 func (d *Dist) UnmarshalJSON(data []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {

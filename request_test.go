@@ -66,7 +66,7 @@ func TestDistJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"n":100,"n_effective":80,"mean":1.5,"stddev":0.25,"min":1,"max":3,"p50":1.4,"p99":2.9,"p99.9":3,"ci95":{"p50":[1.3,1.5],"p99":{"needs_n":368},"p99.9":{"needs_n":3688}}}`
+	want := `{"n":100,"n_effective":80,"mean":1.5,"stddev":0.25,"min":1,"max":3,"p50":1.4,"p99":2.9,"p99.9":3,"ci95":{"p50":[1.3,1.5],"p99":{"interval":null,"needs_n":368,"why":"80 effective samples of 368 needed"},"p99.9":{"interval":null,"needs_n":3688,"why":"80 effective samples of 3688 needed"}}}`
 	if string(b) != want {
 		t.Errorf("got  %s\nwant %s", b, want)
 	}
@@ -76,6 +76,11 @@ func TestDistJSON(t *testing.T) {
 	}
 	if diff := cmp.Diff(d, back, cmpopts.EquateNaNs()); diff != "" {
 		t.Error(diff)
+	}
+	// As it was written before 0.2.
+	old := []byte(`{"n":100,"p99":2.9,"ci95":{"p99":{"needs_n":368}}}`)
+	if err := json.Unmarshal(old, &back); err != nil || back.Percentiles[0].Held() || back.Percentiles[0].Need != 368 {
+		t.Errorf("%+v, %v", back, err)
 	}
 	if b, _ := json.Marshal(Dist{}); string(b) != `{"n":0}` {
 		t.Errorf("empty distribution: %s", b)

@@ -81,10 +81,18 @@ type StageSummary struct {
 	// Complete is false for a stage that was broken off.
 	Complete bool `json:"complete"`
 
-	Started    int64 `json:"started_ns"`
-	SteadyFrom int64 `json:"steady_from_ns"` // the steady window: ramp, warm-up and drain excluded
+	Started int64 `json:"started_ns"`
+	// The steady window: filling, warm-up and drain excluded. Both are zero for
+	// a stage that has none.
+	SteadyFrom int64 `json:"steady_from_ns"`
 	SteadyTo   int64 `json:"steady_to_ns"`
 	Ended      int64 `json:"ended_ns"`
+	// RatesOf says what the rates are of: RatesOfWindow, or RatesOfWhole for a
+	// stage without a steady window. Empty, in summaries of before 0.2: the
+	// window, which then was all of the time in which requests were sent.
+	RatesOf string `json:"rates_of,omitempty"`
+	// WindowWhy says why there is no steady window, and what would make one.
+	WindowWhy string `json:"window_why,omitempty"`
 
 	Requests  int             `json:"requests"` // judged: all but warm-ups
 	Warmups   int             `json:"warmups"`
@@ -101,14 +109,20 @@ type StageSummary struct {
 	TTFO         Dist `json:"ttfo_ms"`
 	TPOT         Dist `json:"tpot_ms"`
 	ITL          Dist `json:"itl_ms"`
+	ArrivalGap   Dist `json:"arrival_gap_ms"`
 	E2E          Dist `json:"e2e_ms"`
 	E2EIntended  Dist `json:"e2e_intended_ms"`
-	// MarkedGapShare is the share of gaps left out of ITL because of merged reads.
+	// MarkedGapShare is the share of gaps that the percentiles of ITL and of
+	// arrival gaps leave out, because the client merged the read that they end in.
 	MarkedGapShare float64 `json:"marked_gap_share"`
 	// WarmupE2EMS is the mean E2E of the warm-ups; 0: none ended.
 	WarmupE2EMS float64 `json:"warmup_e2e_ms_mean,omitempty"`
+	// BurstShare is the share of reads whose several token chunks the engine sent
+	// together, and BurstChunksMean how many chunks such a read held.
+	BurstShare      float64 `json:"burst_share,omitempty"`
+	BurstChunksMean float64 `json:"burst_chunks_mean,omitempty"`
 
-	// Of the steady window.
+	// Of the steady window, or of the whole: see RatesOf.
 	RequestsPerSecond     float64 `json:"requests_per_second"`
 	OutputTokensPerSecond float64 `json:"output_tokens_per_second"`
 	TotalTokensPerSecond  float64 `json:"total_tokens_per_second"`
@@ -116,7 +130,7 @@ type StageSummary struct {
 	GoodputPerSecond float64 `json:"goodput_requests_per_second"`
 	GoodShare        float64 `json:"good_share"`
 	TokensPerUser    float64 `json:"output_tokens_per_second_per_user"`
-	// Of the whole stage, ramp and drain included.
+	// Of the whole stage, from the first send to the last token's arrival.
 	WholeRequestsPerSecond     float64 `json:"whole_requests_per_second"`
 	WholeOutputTokensPerSecond float64 `json:"whole_output_tokens_per_second"`
 
@@ -142,6 +156,17 @@ type StageSummary struct {
 	WindowCV   *float64    `json:"window_cv,omitempty"`
 	Replicates *Replicates `json:"replicates,omitempty"`
 }
+
+// What the rates of a stage are of.
+const (
+	RatesOfWindow = "window"
+	RatesOfWhole  = "whole"
+)
+
+// Windowed reports whether the stage's rates are those of a steady window. What
+// judges throughput, variation or drift of a stage needs one: a whole stage's
+// figure, with its filling and draining, may be a third too low.
+func (s *StageSummary) Windowed() bool { return s.RatesOf != RatesOfWhole }
 
 // Little is Little's law as a check on ourselves: requests in flight by a
 // sampled gauge, against arrivals times mean time in the system.

@@ -119,11 +119,10 @@ func (r *run) one(ctx context.Context, asked, todo assay.Stage) (assay.StageSumm
 	r.live.Reset()
 	r.put(assay.Event{At: now, Kind: assay.EventStageStarted, Stage: asked.Name, Plan: &asked})
 	r.gen.OnSteady = func(at int64) {
-		r.collect(func(c *summary.Collector) { c.SteadyFrom(at) })
 		r.put(assay.Event{At: at, Kind: assay.EventStageSteady, Stage: asked.Name})
 	}
 	r.gen.OnLoadEnd = func(at int64) {
-		r.collect(func(c *summary.Collector) { c.SteadyTo(at) })
+		r.collect(func(c *summary.Collector) { c.LoadEnd(at) })
 		r.put(assay.Event{At: at, Kind: assay.EventStageLoadEnd, Stage: asked.Name})
 	}
 	res := r.gen.Run(ctx, todo, schedule)

@@ -127,7 +127,8 @@ func (g *Generator) make(stage string, u unit) *assay.Request {
 	} else {
 		r = &assay.Request{ID: fmt.Sprintf("%s-%d", stage, u.n), Prompt: u.n}
 	}
-	r.Stage, r.Warmup, r.Scheduled, r.Eligible = stage, u.warmup, u.scheduled, u.eligible
+	r.Stage, r.Warmup, r.Stream = stage, u.warmup, u.stream
+	r.Scheduled, r.Eligible = u.scheduled, u.eligible
 	return r
 }
 

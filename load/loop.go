@@ -14,6 +14,7 @@ import (
 // ending is how a request ended.
 type ending struct {
 	n       int // its number; negative: none did
+	stream  int // of a closed loop, from 1
 	at      int64
 	refused bool
 }
@@ -48,7 +49,8 @@ type loop struct {
 	done      int
 	active    int
 	held      queue
-	fullUntil int64 // when the cap was last full
+	streams   labels // of a closed loop
+	fullUntil int64  // when the cap was last full
 	steady    int64
 	over      bool // no request goes out any more, but for what the pacer closes
 	loadEnd   int64
@@ -108,6 +110,9 @@ func (l *loop) launch(u unit) unit {
 	u.eligible = max(u.scheduled, l.fullUntil)
 	l.active++
 	l.sent++
+	if l.stage.Kind == assay.LoadClosed {
+		u.stream = l.streams.take()
+	}
 	return u
 }
 
@@ -220,7 +225,7 @@ func (l *loop) work(u unit) {
 			r.Error = assay.FailCensored
 			l.censored.Add(1)
 		}
-		u, more = l.ended(ending{n: u.n, at: r.End, refused: r.Error == assay.FailRefused || r.Error == assay.FailNeverSent}, now)
+		u, more = l.ended(ending{n: u.n, stream: u.stream, at: r.End, refused: r.Error == assay.FailRefused || r.Error == assay.FailNeverSent}, now)
 		l.g.Record(r)
 	}
 }
@@ -236,6 +241,9 @@ func (l *loop) ended(end ending, now int64) (unit, bool) {
 	}
 	l.active--
 	l.done++
+	if end.stream > 0 {
+		l.streams.put(end.stream)
+	}
 	if l.over {
 		if l.active == 0 && l.idle != nil {
 			l.idle()

@@ -7,6 +7,7 @@ type unit struct {
 	eligible  int64 // zero: the cap has not let it go
 	arrival   *Arrival
 	warmup    bool
+	stream    int // of a closed loop, from 1
 }
 
 // maxHeld bounds the queue of requests that the cap holds. When it is full the

@@ -15,7 +15,6 @@ func served(rate, capacity float64, seconds int64, seed uint64) (assay.StageSumm
 	plan := assay.Stage{Name: "r", Kind: assay.LoadOpen, Rate: rate, DurationNS: seconds * second}
 	c := NewCollector(plan, assay.Judge{Objectives: []assay.Objective{{Metric: "e2e", Stat: "p50", Max: 1e9}}})
 	c.Started(start)
-	c.SteadyFrom(start)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	at, free := start, start
 	for {
@@ -26,7 +25,7 @@ func served(rate, capacity float64, seconds int64, seed uint64) (assay.StageSumm
 		free = max(free, at) + int64(1e9/capacity)
 		c.Add(&assay.Request{ID: "x", Stage: "r", Scheduled: at, Eligible: at, Sent: at, First: free, Last: free, End: free, OutputTokens: 1})
 	}
-	c.SteadyTo(start + plan.DurationNS)
+	c.LoadEnd(start + plan.DurationNS)
 	c.Ended(max(free, start+plan.DurationNS))
 	return c.Summary(), c.Warnings()
 }

@@ -1,11 +1,16 @@
 package summary
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
 
-// buckets is a histogram of the requests of one window: below 128 each value
-// has its own bucket, above each octave is cut into 128, so that a bucket's
-// middle is within 0.4 % of what was seen. It is for replicates, whose own
-// spread is wider; percentiles that are printed come from [stat.Counts].
+	"github.com/assay-bench/assay/stat"
+)
+
+// buckets is a histogram: below 128 each value has its own bucket, above each
+// octave is cut into 128, so that a bucket's middle is within 0.4 % of what was
+// seen. It is for replicates, whose own spread is wider, and for the edge of a
+// steady window; percentiles that are printed come from [stat.Counts].
 type buckets struct {
 	pages []*[64]uint32
 }
@@ -27,9 +32,36 @@ func bucketMiddle(i int) float64 {
 	return (float64(i&127|128) + 0.5) * float64(int64(1)<<e)
 }
 
-func (b *buckets) add(v int64) {
-	i := bucketOf(v)
-	*b.slot(i)++
+func (b *buckets) add(v int64) { *b.slot(bucketOf(v))++ }
+
+// addN takes the same value n times; a bucket that is full stays so.
+func (b *buckets) addN(v int64, n uint32) {
+	s := b.slot(bucketOf(v))
+	*s += min(n, math.MaxUint32-*s)
+}
+
+// quantile is a percentile by nearest rank; 0 without samples.
+func (b *buckets) quantile(level float64) float64 {
+	total := int64(0)
+	for _, page := range b.pages {
+		if page != nil {
+			for _, n := range page {
+				total += int64(n)
+			}
+		}
+	}
+	rank := stat.Rank(total, level)
+	for p, page := range b.pages {
+		if page == nil {
+			continue
+		}
+		for k, n := range page {
+			if rank -= int64(n); rank <= 0 && n > 0 {
+				return bucketMiddle(p<<6 + k)
+			}
+		}
+	}
+	return 0
 }
 
 func (b *buckets) slot(i int) *uint32 {

@@ -42,17 +42,17 @@ func (c *clock) fell() []change {
 }
 
 // clocks are those of all GPUs that say it.
-func (n *node) clocks(count int, width int64) []clock {
+func (n *node) clocks(first int64, count int, width int64) []clock {
 	var out []clock
 	for _, g := range n.gpus {
-		y := g.series[assay.GPUSMClock].values(count, width)
+		y := g.series[assay.GPUSMClock].values(first, count, width)
 		if y == nil {
 			continue
 		}
 		c := clock{gpu: g.uuid, y: filled(y), flags: map[string][]float64{}}
 		for _, name := range g.names {
 			if reason, ok := strings.CutPrefix(name, throttledPrefix); ok {
-				if v := g.series[name].values(count, width); v != nil {
+				if v := g.series[name].values(first, count, width); v != nil {
 					c.flags[reason] = filled(v)
 				}
 			}

@@ -7,20 +7,24 @@ import (
 	"github.com/assay-bench/assay/stat"
 )
 
-// Collector gathers the requests of one stage. It is for one goroutine.
+// Collector gathers the requests of one stage, in any order and each once. It is
+// for one goroutine.
 //
-// Times are set as they come: an edge of the steady window must be set before
-// requests that ended after it are added. A collector that is fed live, each
-// request when it ends, does so by itself; [Of] sets all of them first.
+// When the stage began is set before the first request is added. The steady
+// window is found in the requests when a summary is asked for; it needs to know
+// when the load ended.
 type Collector struct {
 	plan   assay.Stage
 	judge  assay.Judge
 	levels []float64
 
-	started, steadyFrom, steadyTo, ended int64
-	down                                 int64 // ns between started and ended in which nobody measured
-	complete                             bool
-	latest                               int64 // the latest mark of any request
+	started, ended int64
+	down           int64 // ns between started and ended in which nobody measured
+	complete       bool
+	latest         int64 // the latest mark of any request
+	loading        loading
+	steady         span   // the steady window, when it was settled; empty: there is none
+	noWindow       string // why
 
 	requests, warmups, ok, failed, good int
 	errors                              map[assay.Failure]int
@@ -32,24 +36,22 @@ type Collector struct {
 	gaps, marked                        int64
 	cached                              int64
 
-	ttft, ttftIntended, ttfo, itl, e2e, e2eIntended sample
-	tpot                                            sample // ns: a fast engine's is below a microsecond's worth
-	input, output                                   sample
+	ttft, ttftIntended, ttfo, e2e, e2eIntended sample
+	itl, arrivalGap                            gapSample
+	tpot                                       sample // ns: a fast engine's is below a microsecond's worth
+	input, output                              sample
+	reads, burstReads, burstChunks             int64
 
 	engine *engineSample
 
-	window, whole tally
-	gauge         gauge
-	backlog       backlog
-	trials        []trial      // one for each objective
-	warmupE2E     stat.Moments // ns
-}
-
-// tally is what happened in a period of time, whoever it belongs to.
-type tally struct {
-	ok, good      int
-	tokens, input float64
-	busy          float64 // ns of requests in flight, summed
+	// whole is of all requests of a closed stage, and of the judged ones of any
+	// other, whose warm-ups are over before; firstSend and lastToken are theirs.
+	whole                tally
+	firstSend, lastToken int64
+	gauge                gauge
+	backlog              backlog
+	trials               []trial      // one for each objective
+	warmupE2E            stat.Moments // ns
 }
 
 // NewCollector gathers a stage that was planned so.
@@ -58,34 +60,30 @@ func NewCollector(plan assay.Stage, judge assay.Judge) *Collector {
 }
 
 // Started sets when the stage began, in Unix nanoseconds like all times here.
-func (c *Collector) Started(t int64) { c.started = t }
+func (c *Collector) Started(t int64) { c.started, c.loading.begun = t, t }
 
-// SteadyFrom sets when the steady window began.
-func (c *Collector) SteadyFrom(t int64) { c.steadyFrom = t }
+// again sets when a stage was taken up that had been broken off. The requests of
+// both parts are judged; the steady window is that of the later part, as a
+// window with a hole has no throughput.
+func (c *Collector) again(t int64) {
+	c.loading.begun, c.loading.loadEnd, c.ended, c.complete = t, 0, 0, false
+}
 
-// SteadyTo sets when the steady window ended; unset, it is still open.
-func (c *Collector) SteadyTo(t int64) { c.steadyTo = t }
+// LoadEnd sets when no more requests were sent.
+func (c *Collector) LoadEnd(t int64) { c.loading.loadEnd = t }
 
 // Ended sets when the stage had drained, and that it came to its end.
 func (c *Collector) Ended(t int64) { c.ended, c.complete = t, true }
 
-// InFlight takes a sample of the gauge of requests in flight; those outside the
-// steady window are passed over.
-func (c *Collector) InFlight(at int64, n float64) {
-	if c.inWindow(at) {
+// settle finds the steady window in the requests so far.
+func (c *Collector) settle() { c.steady, c.noWindow = c.window() }
+
+// inFlight takes a sample of the gauge of requests in flight, when the window is
+// settled; those outside of it are passed over.
+func (c *Collector) inFlight(at int64, n float64) {
+	if c.steady.in(at) {
 		c.gauge.add(n)
 	}
-}
-
-func (c *Collector) windowEnd() int64 {
-	if c.steadyTo == 0 {
-		return math.MaxInt64
-	}
-	return c.steadyTo
-}
-
-func (c *Collector) inWindow(t int64) bool {
-	return c.steadyFrom != 0 && t >= c.steadyFrom && t < c.windowEnd()
 }
 
 // Add takes a request. It keeps nothing of what r points to.
@@ -93,6 +91,9 @@ func (c *Collector) Add(r *assay.Request) {
 	c.latest = max(c.latest, r.End, r.Last)
 	good := r.OK() && c.keepsLimits(r)
 	c.addTime(r, good)
+	c.reads += int64(max(0, r.Reads))
+	c.burstReads += int64(max(0, r.BurstReads))
+	c.burstChunks += int64(max(0, r.BurstChunks))
 	c.backlog.add(r, c.plan, c.started)
 	if r.Warmup {
 		c.warmups++
@@ -153,24 +154,29 @@ func (c *Collector) addLatency(r *assay.Request) {
 	if tpot, ok := r.TPOT(); ok && plausible(r.Last-r.First) {
 		c.tpot.add(int64(math.Round(tpot)))
 	}
-	// A gap is a measurement when both its ends are: not into, and not out of, a
-	// token that shared its read with a later one.
-	uncertain := r.FirstMerged
-	for _, v := range r.Gaps {
-		us, marked := assay.Gap(v)
-		if marked || uncertain {
-			c.marked++
-		} else {
-			c.itl.add(int64(us))
-		}
-		uncertain = marked
-	}
-	c.gaps += int64(len(r.Gaps))
+	c.addGaps(r)
 	if r.Engine != nil {
 		if c.engine == nil {
 			c.engine = &engineSample{}
 		}
 		c.engine.add(r)
+	}
+}
+
+// addTime counts a request in the time of the stage.
+func (c *Collector) addTime(r *assay.Request, good bool) {
+	if placed(r) {
+		c.loading.add(r, c.plan, good)
+	}
+	if r.Warmup && c.plan.Kind != assay.LoadClosed {
+		return
+	}
+	c.whole.whole(r, good)
+	if sane(r.Sent) {
+		c.firstSend = earliest(c.firstSend, r.Sent)
+	}
+	if last := lastArrival(r); sane(last) && plausible(last-r.Sent) {
+		c.lastToken = max(c.lastToken, last)
 	}
 }
 
@@ -218,9 +224,9 @@ func (c *Collector) keepsLimits(r *assay.Request) bool {
 			whole, ok = r.TTFT()
 			ns = float64(whole)
 		case "tpot":
-			// An answer of one token has no time per further token, and so
-			// breaks no limit on it.
-			if ns, ok = r.TPOT(); !ok && r.OutputTokens == 1 {
+			// An answer whose tokens all came at once has no time per further
+			// token, and so breaks no limit on it.
+			if ns, ok = r.TPOT(); !ok && r.OutputTokens > 0 && r.OutputTokens <= r.FirstTokens() {
 				continue
 			}
 		case "e2el":
@@ -253,7 +259,7 @@ func (e *engineSample) add(r *assay.Request) {
 		e.tpot.add(int64(math.Round(per)))
 		if _, ok := r.TPOT(); ok && plausible(r.Last-r.First) {
 			e.ours += float64(r.Last - r.First)
-			e.theirs += per * float64(r.OutputTokens-1)
+			e.theirs += per * float64(r.OutputTokens-r.FirstTokens())
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // course is a stage over time: its requests in windows. The windows' edges lie
-// whole widths from the beginning of the steady window, so that windows are
-// wholly in it or wholly before it.
+// whole widths from the beginning of the stage; those that lie wholly in the
+// steady window, which is known at the end, are the steady ones.
 //
 // Tokens count in the window in which they arrived, whoever asked for them, as
 // in every throughput. Requests and latencies are those of judged requests.
@@ -41,10 +41,9 @@ func mergeCell(a, b *cell) {
 	a.tpotSeen.merge(&b.tpotSeen)
 }
 
-// newCourse is that of a stage in [from,to), whose steady window begins at the
-// anchor.
-func newCourse(s span, anchor, width int64) *course {
-	c := &course{span: s, slots: slots[cell]{anchor: anchor, width: width, merge: mergeCell}}
+// newCourse is that of a stage in [from,to).
+func newCourse(s span, width int64) *course {
+	c := &course{span: s, slots: slots[cell]{anchor: s.from, width: width, merge: mergeCell}}
 	c.at(s.from)
 	return c
 }
@@ -53,7 +52,7 @@ func (c *course) add(r *assay.Request) {
 	if r.ClockStep {
 		return
 	}
-	c.addTokens(r)
+	spread(r, c.edge, c.count)
 	if r.Warmup {
 		return
 	}
@@ -82,83 +81,10 @@ func (c *course) add(r *assay.Request) {
 	}
 }
 
-// addTokens puts each token into the window of its arrival. A gap costs an
-// addition and a comparison: runs have many more tokens than anything else.
-func (c *course) addTokens(r *assay.Request) {
-	total := tokensOf(r)
-	if total == 0 || !sane(r.First) {
-		return
-	}
-	at := r.First
-	edge := c.edge(at) // the end of the window that at is in
-	if r.Last >= at && r.Last < edge {
-		c.count(at, total)
-		return
-	}
-	share := chunkShares(r, total)
-	from := at // a time in the window that is being filled
-	in := 0.0
-	each := total / float64(chunksOf(r))
-	if share == nil {
-		n := 1
-		for _, v := range r.Gaps {
-			if v < 0 {
-				v = -1 - v
-			}
-			at += int64(v) * 1000
-			if at >= edge {
-				c.count(from, each*float64(n))
-				from, n, edge = at, 0, c.edge(at)
-			}
-			n++
-		}
-		c.count(from, each*float64(n))
-		return
-	}
-	in = share[0]
-	for i, v := range r.Gaps {
-		us, _ := assay.Gap(v)
-		at += int64(us) * 1000
-		if at >= edge {
-			c.count(from, in)
-			from, in, edge = at, 0, c.edge(at)
-		}
-		in += share[i+1]
-	}
-	c.count(from, in)
-}
-
-func (c *course) edge(t int64) int64 {
-	return c.anchor + (floorDiv(t-c.anchor, c.width)+1)*c.width
-}
-
 func (c *course) count(t int64, tokens float64) {
 	if c.in(t) && sane(t) {
 		c.at(t).tokens += tokens
 	}
-}
-
-// chunkShares are the tokens of each chunk where the engine said how many,
-// scaled to the request's count; nil: equal shares.
-func chunkShares(r *assay.Request, total float64) []float64 {
-	if len(r.ChunkTokens) != len(r.Gaps)+1 {
-		return nil
-	}
-	said := 0.0
-	for _, n := range r.ChunkTokens {
-		if n < 0 {
-			return nil
-		}
-		said += float64(n)
-	}
-	if said == 0 {
-		return nil
-	}
-	shares := make([]float64, len(r.ChunkTokens))
-	for i, n := range r.ChunkTokens {
-		shares[i] = float64(n) / said * total
-	}
-	return shares
 }
 
 // windows are those from the stage's beginning to its end.
@@ -184,19 +110,20 @@ func (c *course) windows(name string, ended int64) []assay.Window {
 	return out
 }
 
-// steady gives the windows that lie wholly in [anchor,to), in order.
-func (c *course) steady(to int64) []*cell {
-	n := (to - c.anchor) / c.width
-	if n <= 0 || n > slotsMost {
-		return nil
+// steady gives the windows that lie wholly in a period, in order, and the number
+// of the first.
+func (c *course) steady(p span) (first int64, windows []*cell) {
+	first, n := c.within(p)
+	if n == 0 || n > slotsMost {
+		return first, nil
 	}
-	out := make([]*cell, n)
-	for k := range out {
-		if out[k] = c.get(int64(k)); out[k] == nil {
-			out[k] = &cell{}
+	windows = make([]*cell, n)
+	for k := range windows {
+		if windows[k] = c.get(first + int64(k)); windows[k] == nil {
+			windows[k] = &cell{}
 		}
 	}
-	return out
+	return first, windows
 }
 
 func meanMS(sum float64, n int) *float64 {

@@ -12,8 +12,7 @@ import (
 func TestWindows(t *testing.T) {
 	m := newMade()
 	m.manifest.Seed = 7
-	// Steady from 2.5 s on, so the first windows begin before the stage's second.
-	m.closed("c", 8, start, 40*second, 2500*ms, 50*ms, 10*ms, 100)
+	m.closed("c", 8, start, 40500*ms, 2500*ms, 50*ms, 10*ms, 100)
 	bad := m.request("c", start+10100*ms, 50*ms, 10*ms, 16)
 	bad.Error = assay.FailHTTP5xx
 	warm := m.request("c", start+10200*ms, 700*ms, 10*ms, 16)
@@ -23,7 +22,7 @@ func TestWindows(t *testing.T) {
 	s := of(t, m)
 	st := s.Stages[0]
 	var ok, failed int
-	var tokens, steady int64
+	var tokens, steady, inside int64
 	for i, w := range s.Windows {
 		ok, failed, tokens = ok+w.OK, failed+w.Failed, tokens+w.Tokens
 		if w.Stage != "c" || w.To <= w.From || i > 0 && w.From != s.Windows[i-1].To {
@@ -31,7 +30,8 @@ func TestWindows(t *testing.T) {
 		}
 		if w.From >= st.SteadyFrom && w.To <= st.SteadyTo {
 			steady += w.Tokens
-			if w.To-w.From != second && w.To != st.SteadyTo {
+			inside += (w.To - w.From) / second
+			if w.To-w.From != second || (w.From-st.Started)%second != 0 {
 				t.Errorf("window %d of %d ns", i, w.To-w.From)
 			}
 			if w.TTFT != nil && math.Abs(*w.TTFT-50) > 1e-6 || w.TPOT != nil && math.Abs(*w.TPOT-10) > 1e-6 || w.TTFTMax != nil && *w.TTFTMax != 50 {
@@ -42,8 +42,8 @@ func TestWindows(t *testing.T) {
 	if first, last := s.Windows[0], s.Windows[len(s.Windows)-1]; first.From != st.Started || last.To != st.Ended {
 		t.Errorf("from %d to %d", first.From-start, last.To-start)
 	}
-	if !slices.ContainsFunc(s.Windows, func(w assay.Window) bool { return w.From == st.SteadyFrom }) {
-		t.Error("no window begins with the steady window")
+	if st.SteadyFrom != start+2600*ms || st.SteadyTo != start+40500*ms || inside != 37 { // 2.6 s: the first send after the lead
+		t.Errorf("steady from %d ms to %d ms, %d windows", (st.SteadyFrom-start)/ms, (st.SteadyTo-start)/ms, inside)
 	}
 	if ok != st.OK-1 || failed != 1 { // the stepped one has no place in time
 		t.Errorf("%d ok of %d, %d failed", ok, st.OK, failed)
@@ -51,7 +51,7 @@ func TestWindows(t *testing.T) {
 	if want := int64(len(m.requests)-3)*100 + 2*16; tokens != want {
 		t.Errorf("%d tokens, want %d", tokens, want)
 	}
-	near(t, "steady tokens", float64(steady), st.OutputTokensPerSecond*37.5, 0.02)
+	near(t, "steady tokens", float64(steady), st.OutputTokensPerSecond*float64(inside), 0.01)
 }
 
 // The tokens of a request count where they arrived, by the engine's word of how
@@ -97,7 +97,7 @@ func TestLongRunsHaveWiderWindows(t *testing.T) {
 		if n := len(s.Windows); n > 1026 || n < 500 || tokens != seconds*16 {
 			t.Errorf("ended %v: %d windows, %d tokens", ended, n, tokens)
 		}
-		if w := s.Windows[5]; w.To-w.From != 16*second || (w.From-start-10*second)%(16*second) != 0 {
+		if w := s.Windows[5]; w.To-w.From != 16*second || (w.From-start)%(16*second) != 0 {
 			t.Errorf("ended %v: a window of %d s from %d", ended, (w.To-w.From)/second, (w.From-start)/second)
 		}
 		near(t, "replicates", meanOf(s.Stages[0].Replicates.OutputTokensPerSecond), 16, 0.01)
@@ -107,13 +107,13 @@ func TestLongRunsHaveWiderWindows(t *testing.T) {
 func TestReplicates(t *testing.T) {
 	m := newMade()
 	m.manifest.Seed = 42
-	m.span(assay.Stage{Name: "a", Kind: assay.LoadClosed, Concurrency: 10}, start, start, start+60*second, start+60*second)
-	for i := range int64(6000) {
+	m.span(assay.Stage{Name: "a", Kind: assay.LoadOpen, Rate: 100, DurationNS: 61 * second}, start, start, start+61*second, start+62*second)
+	for i := range int64(6100) {
 		slow := int64(0)
 		if i%50 == 0 {
 			slow = 200 * ms // two of a hundred: p99 is 250 ms
 		}
-		r := m.request("a", start+i*10*ms, 50*ms+slow, 10*ms, 8)
+		r := m.request("a", start+i*10*ms, 50*ms+slow, 10*ms, 7+int(i/100%3))
 		if i%20 == 7 {
 			r.Error = assay.FailTimeout
 		}
@@ -142,7 +142,7 @@ func TestReplicates(t *testing.T) {
 	if again := of(t, m).Stages[0].Replicates; reflect.DeepEqual(r.OutputTokensPerSecond, again.OutputTokensPerSecond) {
 		t.Error("another seed gives the same replicates")
 	}
-	m.events[2].At = start + 9*second
+	m.events[2].At = start + 10*second
 	if st := of(t, m).Stages[0]; st.Replicates != nil || st.WindowCV != nil {
 		t.Error("nine windows are too few")
 	}

@@ -32,7 +32,7 @@ type stageFlow struct {
 func newFlow(p *periods) flow {
 	f := flow{stages: make([]stageFlow, len(p.steady))}
 	for i := range f.stages {
-		f.stages[i].windows = slots[float64]{anchor: p.steady[i].from, width: p.width, merge: mergeSum}
+		f.stages[i].windows = slots[float64]{anchor: p.steady[i].anchor, width: p.width, merge: mergeSum}
 	}
 	return f
 }
@@ -68,8 +68,7 @@ func (f *flow) add(p *periods, from, to int64, watts, then float64) {
 		st.ns += float64(b - a)
 		for a < b {
 			cell := st.windows.at(a)
-			w := st.windows.width
-			edge := min(b, s.from+((a-s.from)/w+1)*w)
+			edge := min(b, st.windows.edge(a))
 			*cell += energy(a, edge)
 			a = edge
 		}

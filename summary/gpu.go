@@ -82,16 +82,12 @@ func share(v float64) float64 { return min(1, max(0, v)) }
 // measured reports whether the GPU had readings besides errors of the driver.
 func (g *gpu) measured() bool { return g.any.seen }
 
-// stageJoules is the energy that all GPUs used in a stage's steady window, with
-// its windows of so many ns; nil where that of one of them is not known for at
-// least coveredLeast of it.
-func (n *node) stageJoules(stage int, window span, width int64) (total *float64, windows []float64) {
+// stageJoules is the energy that all GPUs used in a stage's steady window, and
+// in each of count windows of so many ns from the first on; nil where that of
+// one of them is not known for at least coveredLeast of it.
+func (n *node) stageJoules(stage int, window span, width, first int64, count int) (total *float64, windows []float64) {
 	i := slices.IndexFunc(n.steady, func(s steadySpan) bool { return s.stage == stage })
 	if i < 0 || window.to <= window.from {
-		return nil, nil
-	}
-	count := (window.to - window.from) / width
-	if count > slotsMost {
 		return nil, nil
 	}
 	windows = make([]float64, count)
@@ -109,7 +105,7 @@ func (n *node) stageJoules(stage int, window span, width int64) (total *float64,
 		sum += st.joules
 		st.windows.widen(width)
 		for k := range windows {
-			if v := st.windows.get(int64(k)); v != nil {
+			if v := st.windows.get(first + int64(k)); v != nil {
 				windows[k] += *v
 			}
 		}

@@ -118,7 +118,7 @@ func (n *node) newSeries(r *assay.Reading) *series {
 	}
 	s := &series{}
 	if n.watched.to > n.watched.from && watchedForTrend(r.Name) {
-		s.trend = &slots[average]{anchor: n.watched.from, width: n.width, merge: mergeAverage}
+		s.trend = &slots[average]{anchor: n.watched.anchor, width: n.width, merge: mergeAverage}
 	}
 	switch kind {
 	case "host":

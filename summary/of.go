@@ -21,7 +21,9 @@ func Of(run Source) (assay.Summary, error) {
 		first:    m.Created,
 		last:     m.Created,
 	}
-	// Events first: they say when each steady window was.
+	// Events first: they say when each stage was and what it was meant to do. Then
+	// requests, in which the steady windows are found, and then what was read in
+	// them.
 	for e, err := range run.Events() {
 		if err != nil {
 			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
@@ -29,17 +31,18 @@ func Of(run Source) (assay.Summary, error) {
 		o.event(e)
 	}
 	o.prepare(run)
-	for r, err := range run.Readings() {
-		if err != nil {
-			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
-		}
-		o.reading(r)
-	}
 	for r, err := range run.Requests() {
 		if err != nil {
 			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
 		}
 		o.request(r)
+	}
+	o.settle()
+	for r, err := range run.Readings() {
+		if err != nil {
+			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
+		}
+		o.reading(r)
 	}
 	return o.summary(run), nil
 }
@@ -50,6 +53,7 @@ type reduction struct {
 	byName      map[string]*stage
 	client      client
 	node        *node
+	periods     periods
 	watched     int // the stage that is looked at for trends; −1: none
 	resumed     []int64
 	first, last int64
@@ -95,20 +99,15 @@ func (o *reduction) event(e *assay.Event) {
 			s.Started(e.At)
 			s.begun = e.At
 		} else {
-			s.begun = e.At
-			// Taken up again by a resumed run: the requests of both parts are
-			// judged, and the steady window is that of the later part, as a
-			// window with a hole has no throughput.
-			s.steadyFrom, s.steadyTo, s.ended, s.complete, s.interrupted = 0, 0, 0, false, false
+			s.begun, s.interrupted = e.At, false
+			s.again(e.At)
 		}
 		return
 	}
 	if s != nil {
 		switch e.Kind {
-		case assay.EventStageSteady:
-			s.SteadyFrom(e.At)
 		case assay.EventStageLoadEnd:
-			s.SteadyTo(e.At)
+			s.LoadEnd(e.At)
 		case assay.EventStageEnded:
 			s.Ended(e.At)
 		case assay.EventInterrupted:
@@ -161,7 +160,7 @@ func (o *reduction) reading(r *assay.Reading) {
 		o.client.reading(r)
 		if v, ok := value(r); ok && r.Name == readingInFlight {
 			for _, s := range o.stages {
-				s.InFlight(r.At, v)
+				s.inFlight(r.At, v)
 			}
 		}
 	case r.Name == readingSampling:

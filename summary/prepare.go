@@ -6,10 +6,9 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-// prepare lays out the windows of the stages, when all events are known: which
-// width they have, which time was under load, and which stage is looked at for
-// trends. A stage without an end is taken to last until nobody recorded any
-// more.
+// prepare lays out the windows of the stages, when all events are known: how
+// wide they are and where they begin. A stage without an end is taken to last
+// until nobody recorded any more.
 func (o *reduction) prepare(run Source) {
 	end := o.last
 	if e, ok := run.(Ending); ok {
@@ -17,30 +16,38 @@ func (o *reduction) prepare(run Source) {
 			end = max(end, c.At)
 		}
 	}
-	var p periods
-	p.width = o.width(end)
+	width := o.width(end)
+	for _, s := range o.stages {
+		if whole := (span{s.begun, open(s.ended)}); sane(s.started) && sane(s.begun) && whole.to > s.begun {
+			s.course = newCourse(whole, width)
+		}
+	}
+	o.periods.width = width
+}
+
+// settle finds the steady windows, when all requests are known, and so the time
+// that readings are looked at in: under load, in each steady window, and in the
+// stage that is watched for trends.
+func (o *reduction) settle() {
+	p := &o.periods
 	p.resumed = slices.DeleteFunc(o.resumed, func(t int64) bool { return !sane(t) })
 	longest := int64(0)
 	o.watched = -1
 	for i, s := range o.stages {
+		s.settle()
 		if !sane(s.started) || !sane(s.begun) {
 			continue
 		}
-		whole := span{s.started, open(s.ended)}
-		p.loaded = p.loaded.union(whole)
-		anchor := s.begun
-		if steady := (span{s.steadyFrom, open(s.steadyTo)}); sane(s.steadyFrom) && steady.to > steady.from {
-			anchor = s.steadyFrom
-			p.steady = append(p.steady, steadySpan{steady, i})
-			if length := min(steady.to, max(end, s.steadyFrom+1)) - steady.from; length > longest && !s.plan.Probe {
-				longest, o.watched, p.watched = length, i, steady
-			}
+		p.loaded = p.loaded.union(span{s.started, open(s.ended)})
+		if s.noWindow != "" || s.course == nil {
+			continue
 		}
-		if whole.to > s.begun {
-			s.course = newCourse(span{s.begun, whole.to}, anchor, p.width)
+		p.steady = append(p.steady, steadySpan{s.steady, s.course.anchor, i})
+		if length := s.steady.to - s.steady.from; length > longest && !s.plan.Probe {
+			longest, o.watched, p.watched = length, i, steadySpan{s.steady, s.course.anchor, i}
 		}
 	}
-	o.node = newNode(&o.manifest, p)
+	o.node = newNode(&o.manifest, *p)
 }
 
 // open is a time, or the end of time where there is none.
@@ -74,11 +81,11 @@ func (o *reduction) width(end int64) int64 {
 // vary fills what a stage's windows say of it.
 func (o *reduction) vary(i int, c *course, s *assay.StageSummary) {
 	window := span{s.SteadyFrom, s.SteadyTo}
-	if c.anchor != window.from || window.to <= window.from {
+	if !s.Windowed() {
 		return
 	}
-	windows := c.steady(window.to)
-	total, joules := o.node.stageJoules(i, window, c.width)
+	first, windows := c.steady(window)
+	total, joules := o.node.stageJoules(i, window, c.width, first, len(windows))
 	s.Joules = total
 	s.WindowCV = windowCV(windows, c.width, s)
 	s.Replicates = replicate(windows, c.width, joules, o.manifest.Seed, s.Name)

@@ -155,12 +155,32 @@ func windowCV(windows []*cell, width int64, s *assay.StageSummary) *float64 {
 		return nil
 	}
 	squared := m.Variance()/mean/mean - 1/mean
-	if p := s.Plan; p.Kind == assay.LoadOpen && p.Rate > 0 && p.Burstiness > 0 {
-		// The tokens of a request lie in its own time or the window's, whichever
-		// is longer; so many arrivals are averaged.
-		together := p.Rate * max(float64(width)/1e9, s.E2E.Mean/1e3)
-		squared -= 1 / together / p.Burstiness
+	if p := s.Plan; p.Kind == assay.LoadOpen && p.Rate > 0 {
+		squared -= byChance(p, s, float64(width)/1e9)
 	}
 	cv := math.Sqrt(max(0, squared))
 	return &cv
+}
+
+// byChance is the squared variation that the arrivals of an open load and the
+// lengths of its answers give, whatever the engine does. Windows that are longer
+// than a request sum its tokens, so that both arrivals and lengths count; in
+// shorter ones it is the number of requests under way that varies, which for
+// arrivals by chance does not depend on the spread of the lengths.
+func byChance(p assay.Stage, s *assay.StageSummary, seconds float64) float64 {
+	arrivals, lengths := 0.0, 0.0
+	if p.Burstiness > 0 {
+		arrivals = 1 / p.Burstiness
+	}
+	if o := s.OutputTokens; o.Mean > 0 {
+		lengths = o.Stddev / o.Mean * o.Stddev / o.Mean
+	}
+	var under float64
+	if e2e := s.E2E.Mean / 1e3; e2e > 0 {
+		under = 1 / ((1 + lengths) * e2e)
+	}
+	if under == 0 || under > 1/seconds {
+		under = 1 / seconds
+	}
+	return (arrivals + lengths) / p.Rate * under
 }

@@ -26,6 +26,18 @@ func (s *sample) add(v int64) {
 // addNS takes nanoseconds as whole microseconds.
 func (s *sample) addNS(ns int64) { s.add((ns + 500) / 1000) }
 
+// inRowMost bounds how many equal values in a row the series is told of.
+const inRowMost = 64
+
+// zeros takes zero n times.
+func (s *sample) zeros(n int64) {
+	s.counts.AddN(0, n)
+	s.m.AddN(0, n)
+	for range min(n, inRowMost) {
+		s.series.Add(0)
+	}
+}
+
 // dist reduces the sample; a unit is scale of what the Dist is in.
 func (s *sample) dist(levels []float64, scale float64) assay.Dist {
 	return distOf(&s.counts, &s.m, s.series.Effective(), levels, scale)

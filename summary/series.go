@@ -137,15 +137,17 @@ func (s *series) interval() int64 {
 type periods struct {
 	loaded  spans // some stage was under way
 	steady  []steadySpan
-	watched span    // looked at for trends; empty: nothing is
-	width   int64   // of windows
-	resumed []int64 // a later process went on
+	watched steadySpan // looked at for trends; empty: nothing is
+	width   int64      // of windows
+	resumed []int64    // a later process went on
 }
 
-// steadySpan is a stage's steady window.
+// steadySpan is a stage's steady window, and the time from which the edges of
+// its windows are counted.
 type steadySpan struct {
 	span
-	stage int
+	anchor int64
+	stage  int
 }
 
 // broken reports whether the run was broken off between two moments: what

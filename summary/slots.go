@@ -11,14 +11,27 @@ const (
 func sane(t int64) bool { return t > 0 && t < latestTime }
 
 // slots are equal windows of time that are filled in any order. When they would
-// be more than slotsMost, neighbours are merged in pairs, so that memory does
-// not grow with the length of a run. Edges are whole widths from the anchor and
-// stay so.
+// be more than most (0: slotsMost), neighbours are merged in pairs, so that
+// memory does not grow with the length of a run. Edges are whole widths from the
+// anchor and stay so.
 type slots[T any] struct {
 	anchor, width int64
+	most          int64
 	first         int64 // number of cells[0], counted from the anchor
 	cells         []T
 	merge         func(into, from *T)
+}
+
+// edge is the end of the slot that a time is in.
+func (s *slots[T]) edge(t int64) int64 {
+	return s.anchor + (floorDiv(t-s.anchor, s.width)+1)*s.width
+}
+
+// within are the slots that lie wholly in a period: the number of the first,
+// counted from the anchor, and how many there are.
+func (s *slots[T]) within(p span) (first int64, n int) {
+	first = floorDiv(p.from-s.anchor+s.width-1, s.width)
+	return first, int(max(0, floorDiv(p.to-s.anchor, s.width)-first))
 }
 
 // at gives the cell of a time; the pointer is good until the next call.
@@ -31,7 +44,11 @@ func (s *slots[T]) at(t int64) *T {
 		s.first, s.cells = k, make([]T, 1, 16)
 		return &s.cells[0]
 	}
-	for max(k, s.first+int64(len(s.cells))-1)-min(k, s.first) >= slotsMost {
+	most := s.most
+	if most == 0 {
+		most = slotsMost
+	}
+	for max(k, s.first+int64(len(s.cells))-1)-min(k, s.first) >= most {
 		s.double()
 		k = floorDiv(k, 2)
 	}

@@ -86,19 +86,52 @@ func (m *made) request(stage string, sent, ttft, gap int64, tokens int) *assay.R
 }
 
 // closed adds a stage of n streams that all send again at once, starting
-// spread over one request's time; the steady window is [from+lead, from+length).
+// spread over one request's time; what is sent before the lead is over is
+// warm-up.
 func (m *made) closed(name string, n int, from, length, lead, ttft, gap int64, tokens int) {
-	plan := assay.Stage{Name: name, Kind: assay.LoadClosed, Concurrency: n}
+	plan := assay.Stage{Name: name, Kind: assay.LoadClosed, Concurrency: n, DurationNS: length}
 	e2e := ttft + gap*int64(tokens-1)
 	m.span(plan, from, from+lead, from+length, from+length+e2e)
 	for k := range n {
 		for at := from + int64(k)*e2e/int64(n); at < from+length; at += e2e {
-			m.request(name, at, ttft, gap, tokens)
+			r := m.request(name, at, ttft, gap, tokens)
+			r.Stream, r.Warmup = k+1, at < from+lead
 		}
 	}
 	for at := from; at < from+length; at += second / 10 {
 		m.read(at, "client_in_flight", float64(n))
 	}
+}
+
+// within counts by hand what arrived in a period: tokens, and requests that
+// succeeded by the share of their tokens.
+func (m *made) within(stage string, from, to int64) (tokens, requests float64) {
+	for i := range m.requests {
+		r := &m.requests[i]
+		if r.Stage != stage || r.First == 0 {
+			continue
+		}
+		said, in := 0.0, 0.0
+		at := r.First
+		for k := range len(r.Gaps) + 1 {
+			n := 1.0
+			if r.ChunkTokens != nil {
+				n = float64(r.ChunkTokens[k])
+			}
+			if said += n; at >= from && at < to {
+				in += n
+			}
+			if k < len(r.Gaps) {
+				us, _ := assay.Gap(r.Gaps[k])
+				at += int64(us) * 1000
+			}
+		}
+		tokens += in / said * float64(r.OutputTokens)
+		if r.OK() {
+			requests += in / said
+		}
+	}
+	return tokens, requests
 }
 
 func of(t *testing.T, m summary.Source) assay.Summary {

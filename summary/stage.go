@@ -9,14 +9,16 @@ import (
 
 // Summary is the stage so far, in numbers.
 //
-// A stage without a steady window, because it was broken off before one began,
-// has the whole of its time as the window. Without an end, the latest mark of a
-// request is the end.
+// Its rates are those of the steady window. A stage that has none has the rates
+// of its whole time, from the first send to the last token, and says why.
+// Without an end, the latest mark of a request is the end.
 func (c *Collector) Summary() assay.StageSummary {
 	const ms, perMicro, perNano = 1.0, 1e-3, 1e-6
+	c.settle()
 	s := assay.StageSummary{
 		Name: c.plan.Name, Plan: c.plan, Complete: c.complete,
-		Started: c.started, SteadyFrom: c.steadyFrom, SteadyTo: c.steadyTo, Ended: c.ended,
+		Started: c.started, SteadyFrom: c.steady.from, SteadyTo: c.steady.to, Ended: c.ended,
+		RatesOf: assay.RatesOfWindow, WindowWhy: c.noWindow,
 		Requests: c.requests, Warmups: c.warmups, OK: c.ok, Failed: c.failed,
 		Errors: maps.Clone(c.errors), LateSent: c.lateSent,
 		NeverSent: c.errors[assay.FailNeverSent], Censored: c.errors[assay.FailCensored],
@@ -31,12 +33,19 @@ func (c *Collector) Summary() assay.StageSummary {
 	s.TTFO = c.ttfo.dist(c.levels, perMicro)
 	s.TPOT = c.tpot.dist(c.levels, perNano)
 	s.ITL = c.itl.dist(c.levels, perMicro)
+	s.ArrivalGap = c.arrivalGap.dist(c.levels, perMicro)
 	s.E2E = c.e2e.dist(c.levels, perMicro)
 	s.E2EIntended = c.e2eIntended.dist(c.levels, perMicro)
 	s.InputTokens = c.input.dist(c.levels, ms)
 	s.OutputTokens = c.output.dist(c.levels, ms)
 	if c.gaps > 0 {
 		s.MarkedGapShare = float64(c.marked) / float64(c.gaps)
+	}
+	if c.reads > 0 {
+		s.BurstShare = min(1, float64(c.burstReads)/float64(c.reads))
+	}
+	if c.burstReads > 0 {
+		s.BurstChunksMean = float64(c.burstChunks) / float64(c.burstReads)
 	}
 	c.rates(&s)
 	if e := c.engine; e != nil {
@@ -63,36 +72,27 @@ func (c *Collector) rates(s *assay.StageSummary) {
 	if s.Ended == 0 {
 		s.Ended = max(c.latest, c.started)
 	}
-	window := c.window
-	switch {
-	case s.SteadyFrom == 0:
-		s.SteadyFrom, s.SteadyTo, window = s.Started, s.Ended, c.whole
-	case s.SteadyTo == 0:
-		s.SteadyTo = max(s.Ended, s.SteadyFrom)
-	}
-	seconds := float64(s.SteadyTo-s.SteadyFrom) / 1e9
-	if c.steadyFrom == 0 {
-		seconds -= float64(c.down) / 1e9
-	}
-	s.Little = c.little(window, seconds)
-	if seconds > 0 {
-		s.RequestsPerSecond = float64(window.ok) / seconds
-		s.OutputTokensPerSecond = window.tokens / seconds
-		s.TotalTokensPerSecond = (window.tokens + window.input) / seconds
-		s.GoodputPerSecond = float64(window.good) / seconds
-		// A closed loop has as many users as streams, an open one as many as
-		// there were requests in flight.
-		users := window.busy / 1e9 / seconds
-		if c.plan.Kind == assay.LoadClosed && c.plan.Concurrency > 0 {
-			users = float64(c.plan.Concurrency)
-		}
-		if users > 0 {
-			s.TokensPerUser = s.OutputTokensPerSecond / users
-		}
-	}
-	if whole := float64(s.Ended-s.Started-c.down) / 1e9; whole > 0 && s.Started != 0 {
-		s.WholeRequestsPerSecond = float64(c.whole.ok) / whole
+	whole := float64(c.lastToken-c.firstSend-c.down) / 1e9
+	if c.firstSend != 0 && whole > 0 {
+		s.WholeRequestsPerSecond = c.whole.ok / whole
 		s.WholeOutputTokensPerSecond = c.whole.tokens / whole
+	}
+	of, seconds := c.whole, whole
+	if c.noWindow != "" {
+		s.RatesOf = assay.RatesOfWhole
+	} else {
+		of, seconds = c.loading.line.sum(c.steady), float64(c.steady.to-c.steady.from)/1e9
+		s.Little = c.little(of, seconds)
+	}
+	if seconds > 0 && c.firstSend != 0 {
+		s.RequestsPerSecond = of.ok / seconds
+		s.OutputTokensPerSecond = of.tokens / seconds
+		s.TotalTokensPerSecond = (of.tokens + of.input) / seconds
+		s.GoodputPerSecond = of.good / seconds
+	}
+	// What one stream sees while it is answered.
+	if s.TPOT.N > 0 && s.TPOT.Mean > 0 {
+		s.TokensPerUser = 1e3 / s.TPOT.Mean
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *Collector) warnings(s *assay.StageSummary) []assay.Warning {
 		warn("little", "Little's law is off by %.1f %%: %.2f requests in flight by the gauge, %.2f by the requests' own marks", *s.Little.Off*100, *s.Little.Gauge, *s.Little.Product)
 	}
 	if s.MarkedGapShare > 0.01 {
-		warn("marked_gaps", "%.1f %% of the gaps between tokens are known as bounds only, because the client read several tokens at once; they are left out of itl", s.MarkedGapShare*100)
+		warn("marked_gaps", "%.1f %% of the gaps between tokens are known as bounds only, because the client read several tokens at once; the percentiles of itl leave them out", s.MarkedGapShare*100)
 	}
 	if c.stepped > 0 {
 		warn("clock_step", "%d requests were under way when the wall clock was stepped; they are left out of the latencies", c.stepped)

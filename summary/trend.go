@@ -44,9 +44,6 @@ func (o *reduction) trends(stages []assay.StageSummary) []assay.Trend {
 		return nil
 	}
 	s, c := &stages[i], o.stages[i].course
-	if c == nil || s.SteadyFrom != c.anchor {
-		return nil
-	}
 	width := c.width
 	for _, r := range o.node.all {
 		if r.trend != nil {
@@ -54,23 +51,24 @@ func (o *reduction) trends(stages []assay.StageSummary) []assay.Trend {
 		}
 	}
 	c.widen(width)
-	n := int((s.SteadyTo - s.SteadyFrom) / width)
-	if n <= 0 || n > slotsMost {
+	first, windows := c.steady(span{s.SteadyFrom, s.SteadyTo})
+	n := len(windows)
+	if n == 0 {
 		return nil
 	}
 	at := make([]float64, n)
 	for k := range at {
 		at[k] = (float64(k) + 0.5) * float64(width) / 1e9
 	}
-	curves := append(requestCurves(c.steady(s.SteadyTo), width), o.node.leakCurves(n, width)...)
-	clocks := o.node.clocks(n, width)
+	curves := append(requestCurves(windows, width), o.node.leakCurves(first, n, width)...)
+	clocks := o.node.clocks(first, n, width)
 	out := make([]assay.Trend, 0, len(curves))
 	for _, q := range curves {
 		q.o.Level, q.o.Tests = trendLevel, len(curves)
 		v := steep(at, q.y, stat.Drift(at, q.y, q.o), q.o)
 		t := q.trend(v, float64(s.SteadyTo-s.SteadyFrom)/1e9)
 		t.Stage = s.Name
-		moment := func(window int) int64 { return s.SteadyFrom + int64(window)*width }
+		moment := func(window int) int64 { return c.anchor + (first+int64(window))*width }
 		if v.Stepped && !math.IsNaN(v.StepAt) {
 			changed := moment(int(v.StepAt * 1e9 / float64(width)))
 			t.ChangedAt = &changed
@@ -113,10 +111,10 @@ func requestCurves(windows []*cell, width int64) []curve {
 }
 
 // leakCurves are what may only grow by a leak while the load is steady.
-func (n *node) leakCurves(count int, width int64) []curve {
+func (n *node) leakCurves(first int64, count int, width int64) []curve {
 	var out []curve
 	add := func(name, device string, s *series, o stat.TrendOptions) {
-		if y := s.values(count, width); y != nil {
+		if y := s.values(first, count, width); y != nil {
 			out = append(out, curve{of: name, device: device, kind: "leak", bad: 1, y: y, o: o})
 		}
 	}
@@ -150,7 +148,7 @@ func compareNames(a, b string) int {
 
 // values are the means of the windows of the watched stage, NaN where nothing
 // was read; nil when nothing was at all.
-func (s *series) values(n int, width int64) []float64 {
+func (s *series) values(first int64, n int, width int64) []float64 {
 	if s == nil || s.trend == nil || len(s.trend.cells) == 0 {
 		return nil
 	}
@@ -159,7 +157,7 @@ func (s *series) values(n int, width int64) []float64 {
 	seen := false
 	for k := range y {
 		y[k] = math.NaN()
-		if a := s.trend.get(int64(k)); a != nil && a.n > 0 {
+		if a := s.trend.get(first + int64(k)); a != nil && a.n > 0 {
 			y[k], seen = a.sum/float64(a.n), true
 		}
 	}

@@ -48,7 +48,7 @@ func (g generated) run() *made {
 	m.manifest.Seed = g.seed
 	from := start + warm*second
 	end := from + int64(g.seconds)*second
-	m.span(assay.Stage{Name: "s", Kind: assay.LoadClosed, Concurrency: 8}, start, from, end, end)
+	m.span(assay.Stage{Name: "s", Kind: assay.LoadClosed, Concurrency: 8, DurationNS: end - start}, start, from, end, end)
 	tokens, ttft, tpot := ar(g.noise), ar(g.noise), ar(g.noise)
 	gpu, rss, cache, clock := ar(1.5e6), ar(1e6), ar(0.01), ar(8e6)
 	// A cache of the allocator that fills as the run begins, and one more step.
@@ -60,7 +60,8 @@ func (g generated) run() *made {
 		n := 900 * v * (1 + tokens())
 		first, each := 50e6/v*(1+ttft()), 10e6/v*(1+tpot())
 		for k := range int64(8) { // requests that lie within their second
-			r := m.request("s", at+20*ms+k*10*ms, int64(first), 0, 2)
+			r := m.request("s", at+k*10*ms, int64(first), 0, 2)
+			r.Stream, r.Warmup = int(k)+1, i < warm
 			r.OutputTokens = int(n/8) + int(k)%2
 			r.Last = min(r.First+int64(each*float64(r.OutputTokens-1)), at+990*ms)
 			r.End = r.Last

@@ -151,11 +151,10 @@ func (c *Collector) trialOf(k int, s *assay.StageSummary) *assay.Trials {
 		out.N, out.Violations = s.OK+s.Failed, s.Failed
 		out.Tau = t.errors.Tau()
 	} else {
-		d, _ := distByName(s, t.objective.Metric)
-		out.N, out.Violations = d.N+t.failed, c.above(t.objective)+t.failed
-		if d.Effective > 0 {
-			out.Tau = max(1, float64(d.N)/d.Effective)
+		if of, _ := c.sampleOf(t.objective.Metric); of != nil {
+			out.N, out.Tau = int(of.counts.N()), of.series.Tau()
 		}
+		out.N, out.Violations = out.N+t.failed, c.above(t.objective)+t.failed
 	}
 	out.Clustered = c.clustered(t, out)
 	return out
@@ -189,7 +188,7 @@ func (c *Collector) sampleOf(metric string) (*sample, float64) {
 	case "tpot":
 		return &c.tpot, 1e-6
 	case "itl":
-		return &c.itl, 1e-3
+		return &c.itl.exact, 1e-3
 	case "e2e":
 		return &c.e2e, 1e-3
 	case "e2e_intended":

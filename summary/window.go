@@ -1,141 +1,231 @@
 package summary
 
 import (
+	"fmt"
 	"math"
+	"time"
 
 	"github.com/assay-bench/assay"
-	"github.com/assay-bench/assay/stat"
 )
 
-// chunksOf is the number of token chunks of a request.
-func chunksOf(r *assay.Request) int64 {
-	if r.First == 0 {
-		return 0
-	}
-	return int64(len(r.Gaps)) + 1
+const (
+	// openFills is how many times the filling of an open stage its load must
+	// last, and closedFills that of a closed one: with less, what is left of the
+	// filling at the window's beginning shows in its rate.
+	openFills, closedFills = 4, 2
+	// censoredMost is the share of requests that may be broken off by the end of
+	// the grace: their missing tokens are missing in the window too.
+	censoredMost = 0.05
+)
+
+// loading gathers what says when a stage's load was steady. Times before begun
+// belong to an earlier part of a stage that was taken up again, and have no
+// place in a window.
+type loading struct {
+	begun   int64
+	loadEnd int64
+
+	first, firstJudged int64 // sends
+	sent, judged       int   // requests of the part that the window is of
+	streams            []int64
+	early              topmost // the first tokens of the first sends, where streams are not told apart
+	ends               topmost
+	delays             buckets // of tokens after their request's first, in µs
+	line               *timeline
 }
 
-// tokensOf is the number of output tokens that arrived: the count of the
-// request, or its chunks where it was broken off before anybody counted.
-func tokensOf(r *assay.Request) float64 {
-	if r.First == 0 {
-		return 0
+// add takes a request whose times are in order.
+func (l *loading) add(r *assay.Request, plan assay.Stage, good bool) {
+	if r.Sent < l.begun {
+		return
 	}
-	if r.OutputTokens > 0 {
-		return float64(tokenCount(r.OutputTokens))
+	if l.line == nil {
+		anchor := l.begun
+		if !sane(anchor) {
+			anchor = r.Sent
+		}
+		l.line = newTimeline(anchor)
 	}
-	return float64(chunksOf(r))
+	l.line.add(r, good)
+	l.sent++
+	l.first = earliest(l.first, r.Sent)
+	if !r.Warmup {
+		l.judged++
+		l.firstJudged = earliest(l.firstJudged, r.Sent)
+	}
+	switch {
+	case plan.Kind == assay.LoadClosed:
+		l.stream(r, plan.Concurrency)
+		l.ends.add(plan.Concurrency, endOf(r), 0)
+	case !r.Warmup && r.First != 0:
+		l.delay(r)
+	}
 }
 
-// tokenCount bounds a count that an engine claimed, so that sums of absurd ones
-// do not overflow.
-func tokenCount(n int) int64 { return int64(min(max(0, n), 1<<31)) }
+// stream keeps the first token of each stream.
+func (l *loading) stream(r *assay.Request, n int) {
+	if r.First == 0 {
+		return
+	}
+	if r.Stream < 1 || r.Stream > min(n, streamsMost) {
+		// Before 0.2 streams had no number. The first n requests are then taken
+		// for theirs, which a stream that was done before the last one started
+		// makes a little early.
+		l.early.add(n, -r.Sent, r.First)
+		return
+	}
+	for len(l.streams) < r.Stream {
+		l.streams = append(l.streams, 0)
+	}
+	l.streams[r.Stream-1] = earliest(l.streams[r.Stream-1], r.First)
+}
 
-// tokensIn is how many of a request's tokens arrived in [from,to). Each chunk
-// has the tokens that the engine said, or an equal share.
-func tokensIn(r *assay.Request, from, to int64) float64 {
-	total := tokensOf(r)
-	if total == 0 || r.First >= to || r.Last != 0 && r.Last < from {
-		return 0
-	}
-	if r.First >= from && r.Last != 0 && r.Last < to {
-		return total
-	}
-	each := total / float64(chunksOf(r))
-	var said float64
-	if len(r.ChunkTokens) == len(r.Gaps)+1 {
-		for _, n := range r.ChunkTokens {
-			if said += float64(n); n < 0 { // nonsense: nobody said anything
-				said = 0
-				break
-			}
-		}
-	}
-	weight := func(i int) float64 {
-		if said > 0 {
-			return float64(r.ChunkTokens[i]) / said * total
-		}
-		return each
-	}
-	at, in := r.First, 0.0
+// streamsMost bounds what a number in a line can make us keep.
+const streamsMost = 1 << 20
+
+// delay counts how long after the first each token came.
+func (l *loading) delay(r *assay.Request) {
+	counted := chunkSum(r) > 0
+	us := int64(0)
 	for i := 0; ; i++ {
-		if at >= from && at < to {
-			in += weight(i)
+		n := int32(1)
+		if counted {
+			n = r.ChunkTokens[i]
 		}
+		l.delays.addN(us, uint32(n))
 		if i == len(r.Gaps) {
-			return in
+			return
 		}
-		us, _ := assay.Gap(r.Gaps[i])
-		at += int64(us) * 1000
+		gap, _ := assay.Gap(r.Gaps[i])
+		us += int64(gap)
 	}
 }
 
-// addTime counts a request in the periods of time. Warm-ups and failures are
-// work of the engine like any other, so their tokens count; only successes
-// count as requests.
-func (c *Collector) addTime(r *assay.Request, good bool) {
-	c.whole.add(r, good, math.MinInt64, math.MaxInt64)
-	if c.steadyFrom != 0 {
-		c.window.add(r, good, c.steadyFrom, c.windowEnd())
+// window is the steady window, or why there is none.
+func (c *Collector) window() (span, string) {
+	l := &c.loading
+	switch {
+	case c.plan.Kind == assay.LoadRamp:
+		return span{}, "a ramp is never steady: its rates are those of each slice of time"
+	case c.plan.Kind == assay.LoadOpen && allAtOnce(c.plan):
+		return span{}, "all requests were sent at once: the load only falls"
+	case l.judged == 0:
+		return span{}, "no judged request was sent"
+	case c.ok == 0:
+		return span{}, "no request succeeded"
+	case float64(c.errors[assay.FailCensored]) >= censoredMost*float64(c.requests):
+		return span{}, fmt.Sprintf("%d of %d requests were broken off when the grace ended: give a longer --grace", c.errors[assay.FailCensored], c.requests)
 	}
+	switch c.plan.Kind {
+	case assay.LoadClosed:
+		return c.closedWindow()
+	case assay.LoadBatch:
+		return c.batchWindow()
+	case assay.LoadOpen, assay.LoadReplay:
+		return c.openWindow()
+	}
+	return span{}, "nothing says what its load was"
 }
 
-func (t *tally) add(r *assay.Request, good bool, from, to int64) {
-	if r.OK() && r.Last >= from && r.Last < to {
-		t.ok++
-		if good {
-			t.good++
+// allAtOnce reports whether an open load has no rate, and no cap that spreads it.
+func allAtOnce(p assay.Stage) bool {
+	return !(p.Rate > 0) && (p.Concurrency <= 0 || p.Requests > 0 && p.Requests <= p.Concurrency)
+}
+
+// openWindow begins when the stage has filled: nearly all tokens of the first
+// requests have come, so that as many requests are under way as will be.
+func (c *Collector) openWindow() (span, string) {
+	l := &c.loading
+	fill := int64(c.ttft.counts.Quantile(5)*1e3) + int64(l.delays.quantile(95)*1e3)
+	w := span{l.firstJudged + fill, c.loadEnd()}
+	if need := openFills * fill; w.to-l.firstJudged < need {
+		return span{}, c.tooShort(fill, w.to-l.firstJudged, need)
+	}
+	return w, ""
+}
+
+// closedWindow begins when each stream has had a token, and no judged request
+// was sent before. It ends when the streams become fewer: when the duration is
+// over, or when the first request ends that no other one follows.
+func (c *Collector) closedWindow() (span, string) {
+	l, n := &c.loading, c.plan.Concurrency
+	from, live := l.filled(n)
+	if live < n {
+		return span{}, fmt.Sprintf("%d of %d streams had a token", live, n)
+	}
+	w := span{max(from, l.firstJudged), c.loadEnd()}
+	byCount := c.plan.DurationNS == 0 || c.plan.Requests > 0 && c.requests >= c.plan.Requests
+	if byCount && sane(l.loadEnd) {
+		w.to = l.ends.least()
+	}
+	fill, e2e := w.from-l.first, int64(c.e2e.counts.Quantile(50)*1e3)
+	if need := max(closedFills*fill, fill+e2e); w.to-l.first < need || w.to <= w.from {
+		return span{}, c.tooShort(fill, w.to-l.first, need)
+	}
+	return w, ""
+}
+
+// loadEnd is when no more requests were sent. Of a stage that was broken off,
+// whose requests under way are not on record, it is the time before which no
+// such request can have sent anything: the longest request before the last mark.
+func (c *Collector) loadEnd() int64 {
+	if sane(c.loading.loadEnd) {
+		return c.loading.loadEnd
+	}
+	return c.latest - int64(c.e2e.m.Max()*1e3)
+}
+
+// filled is when all of n streams had a token, and how many had one.
+func (l *loading) filled(n int) (at int64, live int) {
+	firsts := l.streams
+	if len(firsts) == 0 {
+		firsts = l.early.values
+	}
+	for _, t := range firsts {
+		if t != 0 {
+			at, live = max(at, t), live+1
 		}
 	}
-	t.tokens += tokensIn(r, from, to)
-	if r.First != 0 && r.First >= from && r.First < to {
-		t.input += float64(tokenCount(r.InputTokens)) // the prompt was read when its first token came
+	return at, min(live, n)
+}
+
+// batchWindow is all of the time from the first batch to the last one's end:
+// a batch begins and drains by design, and the next one does the same, so that
+// whole batches are what repeats.
+func (c *Collector) batchWindow() (span, string) {
+	if l := &c.loading; l.judged >= 2*c.plan.Batch && c.lastToken > l.firstJudged {
+		return span{l.firstJudged, c.lastToken}, ""
 	}
-	end := r.End
-	if end == 0 {
-		end = r.Last
+	return span{}, "fewer than two batches were sent"
+}
+
+// tooShort says how long the load would have had to last.
+func (c *Collector) tooShort(fill, had, need int64) string {
+	why := fmt.Sprintf("it took %s until the load was steady, and the load lasted %s", spell(fill), spell(max(0, had)))
+	if c.plan.DurationNS > 0 {
+		return why + fmt.Sprintf(": give --duration %s or more", spell(int64(math.Ceil(float64(need)/0.95e9))*1e9))
 	}
-	if r.Sent != 0 && end > r.Sent {
-		if d := min(end, to) - max(r.Sent, from); d > 0 {
-			t.busy += float64(d)
+	if had > 0 {
+		requests := float64(c.loading.sent) * float64(need) / float64(had)
+		if c.plan.Kind == assay.LoadClosed {
+			requests += float64(c.plan.Concurrency)
 		}
+		return why + fmt.Sprintf(": give about %.0f requests or more", math.Ceil(requests/0.95))
 	}
+	return why
 }
 
-// gauge is a sampled number of requests in flight.
-type gauge struct{ m stat.Moments }
-
-func (g *gauge) add(v float64) { g.m.Add(v) }
-
-// little holds the gauge against the requests' own marks. The product of
-// arrivals and mean time in the system is taken as the time that requests spent
-// in the window, over its length: the same number in the long run, and right
-// also at the edges of a window that is not long against a request.
-func (c *Collector) little(window tally, seconds float64) assay.Little {
-	var l assay.Little
-	if seconds <= 0 {
-		return l
+func spell(ns int64) string {
+	d := time.Duration(ns)
+	if d >= 10*time.Second {
+		return d.Round(time.Second).String()
 	}
-	product := window.busy / 1e9 / seconds
-	l.Product = &product
-	if c.gauge.m.N() == 0 {
-		return l
-	}
-	g := c.gauge.m.Mean()
-	l.Gauge = &g
-	if product > 0 {
-		off := g/product - 1
-		l.Off = &off
-	}
-	return l
+	return d.Round(time.Millisecond).String()
 }
 
-// littleIsOff reports whether gauge and marks differ by more than 2 %, and by
-// more than a gauge sampled so seldom can be off by chance.
-func (c *Collector) littleIsOff(l assay.Little) bool {
-	if l.Off == nil || c.gauge.m.N() < 5 || math.Abs(*l.Off) <= 0.02 {
-		return false
+func earliest(a, b int64) int64 {
+	if a == 0 {
+		return b
 	}
-	chance := 3 * c.gauge.m.Stddev() / math.Sqrt(float64(c.gauge.m.N()))
-	return math.Abs(*l.Gauge-*l.Product) > chance
+	return min(a, b)
 }
