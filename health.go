@@ -116,6 +116,8 @@ type PerformanceMetrics struct {
 	TokensPerJoule        *float64 `json:"tokens_per_joule"`
 	CPUUtilization        *float64 `json:"cpu_utilization"`
 	Stage                 string   `json:"stage,omitempty"`
+	// RatesOf is RatesOfWhole when the stage had no steady window; else empty.
+	RatesOf string `json:"rates_of,omitempty"`
 }
 
 // CostAnalysis is what a token costs. The three figures of the specification

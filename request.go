@@ -160,6 +160,19 @@ func (r *Request) FirstTokens() int {
 	return n
 }
 
+// Later gives each token chunk after the first arrival: the gap before it, which
+// is 0 for one that came at the same moment as the chunk before, the number of
+// its tokens, and whether the gap is marked.
+func (r *Request) Later(f func(us int32, tokens int, marked bool)) {
+	first := true
+	for i, v := range r.Gaps {
+		us, marked := Gap(v)
+		if first = first && us == 0; !first {
+			f(us, r.chunkTokens(i+1), marked)
+		}
+	}
+}
+
 // chunkTokens is the number of tokens of one chunk.
 func (r *Request) chunkTokens(i int) int {
 	if i < len(r.ChunkTokens) {

@@ -43,7 +43,7 @@ func inferenceMetrics() []inferenceMetric {
 				add(ns / 1e9)
 			}
 		}},
-		{name: "itl", unit: "s", better: assay.Lower, help: "Gap between two token chunks", each: gaps},
+		{name: "itl", unit: "s", better: assay.Lower, help: "Inter-token latency of each token as delivered", each: gaps},
 		{name: "output_tokens_per_second_per_user", unit: "1/s", better: assay.Higher, help: "Output tokens a second that one stream sees after its first", each: func(r *assay.Request, add func(float64)) {
 			if ns, ok := r.TPOT(); ok && ns > 0 {
 				add(1e9 / ns)
@@ -56,17 +56,20 @@ func inferenceMetrics() []inferenceMetric {
 	}
 }
 
-// gaps adds those that are measurements: neither into nor out of a token that
-// shared its read with a later one.
+// gaps adds the inter-token latency of each token: of those that came together
+// one waited for the gap. A gap that is only a bound is left out.
 func gaps(r *assay.Request, add func(float64)) {
-	uncertain := r.FirstMerged
-	for _, v := range r.Gaps {
-		us, marked := assay.Gap(v)
-		if !marked && !uncertain {
+	r.Later(func(us int32, tokens int, marked bool) {
+		if marked {
+			return
+		}
+		for i := range tokens {
+			if i > 0 {
+				us = 0
+			}
 			add(float64(us) / 1e6)
 		}
-		uncertain = marked
-	}
+	})
 }
 
 // The load of one run. Latencies are those of one stream, whose requests wait for
@@ -75,7 +78,8 @@ const (
 	inferenceStreams  = 16
 	inferenceRequests = 100
 	inferenceSeconds  = 3 // of a run whose requests are the samples
-	throughputSeconds = 1 // of a run that is one sample
+	throughputSeconds = 1 // of a run that is one sample, and twice as long until it has a steady window
+	throughputLongest = 64
 )
 
 // InferenceProbes are metrics of hammer, measured on an engine with prompts of 256
@@ -88,7 +92,7 @@ func InferenceProbes() []Probe {
 	for _, m := range inferenceMetrics() {
 		how := " at one stream; each request is a sample."
 		if m.whole != nil {
-			how = fmt.Sprintf(" at %d streams; each run of %d s is a sample.", inferenceStreams, throughputSeconds)
+			how = fmt.Sprintf(" at %d streams; each run of %d s, or as long as a steady window needs, is a sample.", inferenceStreams, throughputSeconds)
 		}
 		probes = append(probes, Probe{
 			Name: "inference/" + m.name, Help: m.help + how, Needs: "an inference engine",
@@ -185,6 +189,9 @@ func (r *engineRuns) run(ctx context.Context) error {
 		return hostUnavailable("%w", err)
 	}
 	if r.metric.whole != nil {
+		if r.metric.unit == "1/s" && !stage.Windowed() {
+			return r.longer(ctx, stage.WindowWhy)
+		}
 		r.left = append(r.left, r.metric.whole(stage))
 		return nil
 	}
@@ -195,6 +202,17 @@ func (r *engineRuns) run(ctx context.Context) error {
 		return hostUnavailable("none of %d requests has this figure", stage.Requests)
 	}
 	return nil
+}
+
+// longer runs again for twice as long: without a steady window there is no
+// throughput to claim.
+func (r *engineRuns) longer(ctx context.Context, why string) error {
+	d := 2 * r.cfg.Load.Duration
+	if d > assay.Duration(throughputLongest*time.Second) {
+		return hostUnavailable("runs of %d s have no steady window: %s", throughputLongest, why)
+	}
+	r.cfg.Load.Duration = d
+	return r.run(ctx)
 }
 
 // requests takes the figure of each request that is judged.

@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -124,6 +125,7 @@ type bench struct {
 	family  Family
 	engines []string
 	runs    map[key][]*Sample // judged, with figures, by round
+	whole   []string          // workloads whose throughput is that of whole runs
 }
 
 type key struct{ engine, workload string }
@@ -140,6 +142,7 @@ func newBench(e Experiment) *bench {
 			b.runs[k] = append(b.runs[k], s)
 		}
 	}
+	b.levelRates()
 	for _, runs := range b.runs {
 		slices.SortStableFunc(runs, func(x, y *Sample) int { return cmp.Compare(x.Round, y.Round) })
 	}
@@ -163,6 +166,34 @@ func newBench(e Experiment) *bench {
 		b.family.Look, b.family.LevelNow = lookNow(b.family, p.Rounds, b.rounds())
 	}
 	return b
+}
+
+// levelRates takes the throughput of whole runs for all runs of a workload of
+// which one has no steady window: a window's figure against a whole run's, which
+// is lower with the same engine, would be no comparison.
+func (b *bench) levelRates() {
+	for k, runs := range b.runs {
+		if !slices.Contains(b.whole, k.workload) && slices.ContainsFunc(runs, func(s *Sample) bool { return s.RatesOf == assay.RatesOfWhole }) {
+			b.whole = append(b.whole, k.workload)
+		}
+	}
+	slices.Sort(b.whole)
+	for k, runs := range b.runs {
+		if !slices.Contains(b.whole, k.workload) {
+			continue
+		}
+		for i, s := range runs {
+			level := *s
+			level.Metrics = maps.Clone(s.Metrics)
+			for _, name := range []string{"output_tokens_per_second", "requests_per_second"} {
+				delete(level.Metrics, name)
+				if v, ok := s.Whole[name]; ok {
+					level.Metrics[name] = v
+				}
+			}
+			runs[i] = &level
+		}
+	}
 }
 
 // within is v, or the default when v is not a share.
@@ -240,6 +271,9 @@ func (b *bench) notes(a Analysis) []string {
 	}
 	if !b.Paired {
 		out = append(out, "The runs were not made in rounds, so that a drift of the machine between the engines cannot be told from a difference between them.")
+	}
+	for _, w := range b.whole {
+		out = append(out, fmt.Sprintf("On %s not every run has a steady window, so throughput is that of the whole runs, with their filling and draining in it: longer runs would show more.", w))
 	}
 	if n := b.thinTails(); n > 0 {
 		out = append(out, fmt.Sprintf("A 99th percentile of a run needs %d requests to have an interval of its own; the shortest run here has %d. Between runs it is compared all the same, as a noisy figure.", stat.QuantileNeeds(99), n))

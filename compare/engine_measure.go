@@ -240,7 +240,10 @@ func sampleFrom(dir string, sum assay.Summary, w WorkloadConfig, device *int) (S
 	s := Sample{
 		Started: sum.Started, Ended: sum.Ended, Client: sum.Client.Certificate,
 		Requests: st.Requests, OK: st.OK, Metrics: figures(sum), Within: withinRun(st), Cases: w.cases(),
-		OutputTokens: st.OutputTokens.Mean, InputTokens: st.InputTokens.Mean,
+		OutputTokens: st.OutputTokens.Mean, InputTokens: st.InputTokens.Mean, Whole: wholeFigures(st),
+	}
+	if !st.Windowed() {
+		s.RatesOf = assay.RatesOfWhole
 	}
 	type sent struct {
 		at int64
@@ -301,7 +304,7 @@ func figures(sum assay.Summary) map[string]float64 {
 	if st.E2E.N > 0 {
 		m["e2e_ms_mean"] = st.E2E.Mean
 	}
-	// Without a steady window there is no throughput, and 0 would be a lie.
+	// What was not measured is not there; 0 would be a lie.
 	if st.OutputTokensPerSecond > 0 {
 		m["output_tokens_per_second"] = st.OutputTokensPerSecond
 	}
@@ -332,6 +335,17 @@ func figures(sum assay.Summary) map[string]float64 {
 	if st.Joules != nil && *st.Joules > 0 {
 		seconds := float64(st.SteadyTo-st.SteadyFrom) / 1e9
 		m["tokens_per_joule"] = st.OutputTokensPerSecond * seconds / *st.Joules
+	}
+	return m
+}
+
+// wholeFigures are the rates of all of a stage's time.
+func wholeFigures(st assay.StageSummary) map[string]float64 {
+	m := map[string]float64{}
+	for name, v := range map[string]float64{"output_tokens_per_second": st.WholeOutputTokensPerSecond, "requests_per_second": st.WholeRequestsPerSecond} {
+		if v > 0 {
+			m[name] = v
+		}
 	}
 	return m
 }

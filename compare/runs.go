@@ -253,26 +253,36 @@ func (s *Sample) repeated(run assay.Summary, stages []assay.StageSummary) {
 	}
 	for i, st := range stages {
 		run.Stages = []assay.StageSummary{st}
-		metrics := figures(run)
 		if i == 0 {
-			s.Metrics = map[string]float64{}
-			for name := range metrics {
-				s.Metrics[name] = 0
-			}
+			s.Metrics, s.Whole = map[string]float64{}, map[string]float64{}
 		}
-		for name := range s.Metrics {
-			v, ok := metrics[name]
-			if !ok {
-				delete(s.Metrics, name)
-				continue
-			}
-			s.Metrics[name] += v / n
+		addMean(s.Metrics, figures(run), i == 0, n)
+		addMean(s.Whole, wholeFigures(st), i == 0, n)
+		if !st.Windowed() {
+			s.RatesOf = assay.RatesOfWhole
 		}
 		s.Requests, s.OK, s.Ended = s.Requests+st.Requests, s.OK+st.OK, max(s.Ended, st.Ended)
 		s.OutputTokens, s.InputTokens = s.OutputTokens+st.OutputTokens.Mean/n, s.InputTokens+st.InputTokens.Mean/n
 	}
 	if s.OK == 0 {
 		s.Failed = "no request succeeded"
+	}
+}
+
+// addMean adds one of n repetitions to the mean of each figure; one that a
+// repetition lacks is dropped.
+func addMean(sum, one map[string]float64, first bool, n float64) {
+	if first {
+		for name := range one {
+			sum[name] = 0
+		}
+	}
+	for name := range sum {
+		if v, ok := one[name]; ok {
+			sum[name] += v / n
+		} else {
+			delete(sum, name)
+		}
 	}
 }
 

@@ -29,6 +29,11 @@ type Sample struct {
 	OutputTokens float64           `json:"output_tokens_mean"`
 	InputTokens  float64           `json:"input_tokens_mean"`
 	Client       assay.Certificate `json:"client"`
+	// RatesOf is "whole" for a run without a steady window: its throughput then
+	// has filling and draining in it. Whole are the rates of the whole of each
+	// run, by which a workload is compared when one of its runs has no others.
+	RatesOf string             `json:"rates_of,omitempty"`
+	Whole   map[string]float64 `json:"whole_metrics,omitempty"`
 	// Latencies are E2E of each judged request that succeeded, in ms, in the
 	// order sent: for within-run intervals and the seed's count of measurements.
 	Latencies []float64 `json:"latencies_ms,omitempty"`

@@ -110,7 +110,10 @@ func Results(sum assay.Summary) []Result {
 				out = append(out, r)
 			}
 		}
-		steady := st.SteadyTo > st.SteadyFrom
+		steady, why := st.Windowed() && st.SteadyTo > st.SteadyFrom, "the stage had no steady window"
+		if st.WindowWhy != "" {
+			why += ": " + clip(st.WindowWhy)
+		}
 		for _, q := range []struct {
 			metric string
 			value  float64
@@ -118,9 +121,9 @@ func Results(sum assay.Summary) []Result {
 			known  bool
 			why    string
 		}{
-			{"requests_per_second", st.RequestsPerSecond, st.OK, steady, "the stage had no steady window"},
-			{"output_tokens_per_second", st.OutputTokensPerSecond, st.OK, steady, "the stage had no steady window"},
-			{"goodput_requests_per_second", st.GoodputPerSecond, st.OK, steady, "the stage had no steady window"},
+			{"requests_per_second", st.RequestsPerSecond, st.OK, steady, why},
+			{"output_tokens_per_second", st.OutputTokensPerSecond, st.OK, steady, why},
+			{"goodput_requests_per_second", st.GoodputPerSecond, st.OK, steady, why},
 			{"error_rate", st.ErrorRate, st.OK + st.Failed, st.OK+st.Failed > 0, "the engine ended no request"},
 		} {
 			r := Result{Stage: name, Metric: q.metric, Unit: units[q.metric], N: q.n}

@@ -88,7 +88,7 @@ func (in HealthInput) windowLine(name string, of func(assay.Window) *float64) Li
 func percentiles(s assay.Summary) Table {
 	levels := []float64{50, 90, 95, 99}
 	t := Table{Title: "Percentiles with 95 % intervals", Columns: []Column{{Name: "stage"}, {Name: "metric", Words: true}, {Name: "n"}, {Name: "independent"}, {Name: "mean"}},
-		Note: "Nearest ranks of judged requests that succeeded, in ms. n<N: too few independent requests for this percentile; N are needed. An interval within one run decides nothing between engines."}
+		Note: "Nearest ranks of judged requests that succeeded, in ms. " + fewNote + " An interval within one run decides nothing between engines."}
 	for _, l := range levels {
 		t.Columns = append(t.Columns, Column{Name: assay.PercentileName(l)})
 	}

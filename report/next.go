@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/assay-bench/assay"
 )
@@ -26,10 +28,10 @@ func Next(s assay.Summary) []string {
 		case "ports":
 			say("use --connection keep, or a wider net.ipv4.ip_local_port_range: this client ran out of ports")
 		default:
-			say("give the client more CPU, or run it on another machine than the engine: these numbers are about the client")
+			say("give the client more CPU (--priority realtime), or run it on another machine than the engine: these numbers are about the client")
 		}
 	case assay.DegradedBy:
-		say("lower the load or give the client more CPU for numbers without an error bar")
+		say("lower the load or give the client more CPU (--priority realtime) for numbers without an error bar")
 	}
 	var worst assay.StageSummary
 	for _, st := range s.Stages {
@@ -42,7 +44,13 @@ func Next(s assay.Summary) []string {
 	}
 	for _, st := range s.Stages {
 		if p, ok := st.TTFT.P(99); ok && !p.Held() && st.TTFT.N > 0 {
-			say("for a p99 that holds up, about %d requests a stage are needed: --duration or --num-prompts", p.Need)
+			say("for a p99 that holds up, about %d requests a stage are needed: --duration or --num-prompts", needed(st.TTFT, p))
+			break
+		}
+	}
+	for _, st := range s.Stages {
+		if !st.Windowed() && st.Complete && st.OK > 0 && !st.Plan.Probe && strings.Contains(st.WindowWhy, "give ") {
+			say("for a throughput without filling and draining: %s", st.WindowWhy[strings.Index(st.WindowWhy, "give "):])
 			break
 		}
 	}
@@ -53,4 +61,14 @@ func Next(s assay.Summary) []string {
 		say("assay hammer --find-max concurrency --slo \"ttft_p99<200ms\" finds the load that keeps a promise")
 	}
 	return next
+}
+
+// needed is how many requests give as many independent ones as a percentile
+// needs, when they depend on each other as those of the run did.
+func needed(d assay.Dist, p assay.Percentile) int {
+	if !(d.Effective > 0) {
+		return p.Need
+	}
+	n := float64(p.Need) * float64(d.N) / d.Effective
+	return int(math.Ceil(n/10) * 10)
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -39,14 +38,18 @@ func streams(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// percentile writes a percentile, or what kept it from being one.
+// fewMark marks a percentile of too few samples for an interval.
+const fewMark = "~"
+
+// percentile writes a percentile, with a mark where the samples are too few for
+// an interval.
 func percentile(d assay.Dist, level float64) string {
 	p, ok := d.P(level)
 	switch {
 	case d.N == 0 || !ok:
 		return missing
 	case !p.Held():
-		return fmt.Sprintf("n<%d", p.Need)
+		return number(p.Value) + fewMark
 	}
 	return number(p.Value)
 }

@@ -151,6 +151,7 @@ func (p *exposition) summary(d assay.Dist, scale float64, labels ...string) {
 	if d.N == 0 {
 		return
 	}
+	// A number alone cannot carry the mark of one that decides nothing.
 	for _, q := range d.Percentiles {
 		if q.Held() {
 			p.sample(q.Value*scale, append(slices.Clone(labels), "quantile", quantile(q.Level))...)
@@ -186,9 +187,15 @@ func (p *exposition) stages(stages []assay.StageSummary) {
 		}
 	})
 	value("assay_stage_error_ratio", "Failures of the engine over requests that it ended.", func(st assay.StageSummary) float64 { return st.ErrorRate })
-	value("assay_stage_requests_per_second", "Requests that succeeded a second, over the steady window.", func(st assay.StageSummary) float64 { return st.RequestsPerSecond })
+	value("assay_stage_requests_per_second", "Requests that succeeded a second, over the steady window, or the whole stage where assay_stage_steady is 0.", func(st assay.StageSummary) float64 { return st.RequestsPerSecond })
 	value("assay_stage_goodput_requests_per_second", "Requests a second that kept every limit.", func(st assay.StageSummary) float64 { return st.GoodputPerSecond })
-	value("assay_stage_output_tokens_per_second", "Output tokens a second, over the steady window.", func(st assay.StageSummary) float64 { return st.OutputTokensPerSecond })
+	value("assay_stage_output_tokens_per_second", "Output tokens a second, over the steady window, or the whole stage where assay_stage_steady is 0.", func(st assay.StageSummary) float64 { return st.OutputTokensPerSecond })
+	value("assay_stage_steady", "1 for a stage that has a steady window.", func(st assay.StageSummary) float64 {
+		if st.Windowed() {
+			return 1
+		}
+		return 0
+	})
 	each("assay_stage_energy_joules", "gauge", "Energy of all GPUs in the steady window.", func(st assay.StageSummary) { p.known(st.Joules, "stage", st.Name) })
 	each("assay_stage_kept", "gauge", "Whether the stage kept every objective.", func(st assay.StageSummary) {
 		if len(st.Objectives) > 0 {
@@ -202,7 +209,8 @@ func (p *exposition) stages(stages []assay.StageSummary) {
 		{"ttft", "Time to first token.", func(st assay.StageSummary) assay.Dist { return st.TTFT }},
 		{"ttft_intended", "Time to first token from the scheduled moment.", func(st assay.StageSummary) assay.Dist { return st.TTFTIntended }},
 		{"tpot", "Time per output token after the first.", func(st assay.StageSummary) assay.Dist { return st.TPOT }},
-		{"itl", "Inter-token latency.", func(st assay.StageSummary) assay.Dist { return st.ITL }},
+		{"arrival_gap", "Gap between arrivals of tokens.", func(st assay.StageSummary) assay.Dist { return st.ArrivalGap }},
+		{"itl", "Inter-token latency of each token as delivered.", func(st assay.StageSummary) assay.Dist { return st.ITL }},
 		{"e2e", "End to end.", func(st assay.StageSummary) assay.Dist { return st.E2E }},
 	} {
 		each("assay_stage_"+m.name+"_seconds", "summary", m.help, func(st assay.StageSummary) { p.summary(m.of(st), 1e-3, "stage", st.Name) })

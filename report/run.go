@@ -89,12 +89,21 @@ func stages(s assay.Summary) Table {
 	if goodput {
 		t.Columns = append(t.Columns, Column{Group: "per second", Name: "good"})
 	}
-	t.Columns = append(t.Columns, Column{Group: "TTFT ms", Name: "p50"}, Column{Group: "TTFT ms", Name: "p99"})
-	if intended {
-		t.Columns = append(t.Columns, Column{Group: "as intended", Name: "p50"}, Column{Group: "as intended", Name: "p99"})
+	whole := slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return !st.Windowed() })
+	if whole {
+		t.Columns = append(t.Columns, Column{Group: "per second", Name: "over"})
 	}
-	t.Columns = append(t.Columns, Column{Group: "TPOT ms", Name: "p50"}, Column{Group: "TPOT ms", Name: "p99"},
-		Column{Group: "E2E ms", Name: "p50"}, Column{Group: "E2E ms", Name: "p99"})
+	group := func(name string) {
+		for _, l := range tableLevels {
+			t.Columns = append(t.Columns, Column{Group: name, Name: assay.PercentileName(l)})
+		}
+	}
+	group("TTFT ms")
+	if intended {
+		group("as intended")
+	}
+	group("TPOT ms")
+	group("E2E ms")
 	if objectives {
 		t.Columns = append(t.Columns, Column{Name: "kept"})
 	}
@@ -104,28 +113,61 @@ func stages(s assay.Summary) Table {
 		if goodput {
 			row = append(row, number(st.GoodputPerSecond))
 		}
-		row = append(row, percentile(st.TTFT, 50), percentile(st.TTFT, 99))
-		if intended {
-			row = append(row, percentile(st.TTFTIntended, 50), percentile(st.TTFTIntended, 99))
+		if whole {
+			row = append(row, ratesOf(st))
 		}
-		row = append(row, percentile(st.TPOT, 50), percentile(st.TPOT, 99), percentile(st.E2E, 50), percentile(st.E2E, 99))
+		dists := []assay.Dist{st.TTFT, st.TTFTIntended, st.TPOT, st.E2E}
+		if !intended {
+			dists = slices.Delete(dists, 1, 2)
+		}
+		for _, d := range dists {
+			for _, l := range tableLevels {
+				row = append(row, percentile(d, l))
+			}
+		}
 		if objectives {
 			row = append(row, st.Kept.String())
 		}
 		t.Rows = append(t.Rows, row)
 	}
+	t.Note = strings.Join(stageNotes(s, t, intended), "\n")
+	return t
+}
+
+// tableLevels are the percentiles of the table of stages.
+var tableLevels = []float64{50, 90, 99}
+
+// ratesOf names what the rates of a stage are of.
+func ratesOf(st assay.StageSummary) string {
+	if st.Windowed() {
+		return "window"
+	}
+	return "whole run"
+}
+
+// fewNote explains the mark of percentiles.
+const fewNote = fewMark + ": too few independent requests for a 95 % interval (p50 needs 6, p90 36, p95 72, p99 368); it decides nothing."
+
+// stageNotes explain what stands in the table of stages.
+func stageNotes(s assay.Summary, t Table, intended bool) []string {
 	var notes []string
 	few := slices.ContainsFunc(t.Rows, func(row []string) bool {
-		return slices.ContainsFunc(row, func(c string) bool { return strings.HasPrefix(c, "n<") })
+		return slices.ContainsFunc(row, func(c string) bool { return strings.HasSuffix(c, fewMark) })
 	})
 	if few {
-		notes = append(notes, "n<N: too few independent requests for this percentile; N are needed for a 95 % interval.")
+		notes = append(notes, fewNote)
+	}
+	told := map[string]bool{}
+	for _, st := range s.Stages {
+		if !st.Windowed() && !told[st.WindowWhy] && len(told) < 3 {
+			told[st.WindowWhy] = true
+			notes = append(notes, "whole run: "+st.Name+" has no steady window: "+st.WindowWhy+". Filling and draining are in its rates.")
+		}
 	}
 	if intended {
 		notes = append(notes, "as intended: TTFT from the moment that the schedule wanted the request out.")
 	}
-	t.Note = strings.Join(notes, "\n")
-	return t
+	return notes
 }
 
 func loadOf(p assay.Stage) string {

@@ -16,12 +16,13 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func dist(n int, p50, p99 float64) assay.Dist {
 	return assay.Dist{N: n, Effective: float64(n), Mean: p50, Percentiles: []assay.Percentile{
-		{Level: 50, Value: p50, Lo: p50 - 1, Hi: p50 + 1}, {Level: 99, Value: p99, Lo: p99 - 1, Hi: p99 + 1}}}
+		{Level: 50, Value: p50, Lo: p50 - 1, Hi: p50 + 1}, {Level: 90, Value: (p50 + p99) / 2, Lo: p50, Hi: p99}, {Level: 99, Value: p99, Lo: p99 - 1, Hi: p99 + 1}}}
 }
 
 func few(n int) assay.Dist {
 	d := dist(n, 40, 60)
-	d.Percentiles[1].Lo, d.Percentiles[1].Hi, d.Percentiles[1].Need = math.NaN(), math.NaN(), 368
+	d.Effective /= 2
+	d.Percentiles[2].Lo, d.Percentiles[2].Hi, d.Percentiles[2].Need = math.NaN(), math.NaN(), 368
 	return d
 }
 
@@ -57,8 +58,23 @@ var openLoopRun = assay.Summary{
 	Runs:    []assay.Variation{{Stage: "r200c64", Metric: "ttft_ms", Values: []float64{50, 51}, Mean: 50.5, CV: ptr(0.014)}},
 }
 
+// atOnce is a stage that has no steady window.
+var atOnce = assay.Summary{
+	Format: assay.SummaryFormat, Status: assay.StatusComplete, Ended: 9e9,
+	Engine: assay.Engine{URL: "http://127.0.0.1:8000", Backend: "openai", Model: "sim"},
+	Client: assay.ClientSummary{Certificate: assay.Certified, Clock: assay.ClockKernel, AllowedLagUS: 1000, LagUS: dist(9000, 40, 90), SendLag: dist(500, 30, 80)},
+	Stages: []assay.StageSummary{
+		{Name: "all", Plan: assay.Stage{Kind: assay.LoadOpen}, Complete: true, Requests: 200, OK: 200, RequestsPerSecond: 23, GoodputPerSecond: 23, OutputTokensPerSecond: 1475,
+			RatesOf: assay.RatesOfWhole, WindowWhy: "all requests were sent at once: the load only falls", TTFT: few(200), TTFTIntended: few(200), TPOT: few(200), E2E: few(200)},
+		{Name: "r4", Plan: assay.Stage{Kind: assay.LoadOpen, Rate: 4}, Complete: true, Requests: 400, OK: 400, RequestsPerSecond: 3.98, GoodputPerSecond: 3.98, OutputTokensPerSecond: 255,
+			RatesOf: assay.RatesOfWindow, TTFT: few(400), TTFTIntended: few(400), TPOT: few(400), E2E: few(400)},
+		{Name: "r8", Plan: assay.Stage{Kind: assay.LoadOpen, Rate: 8}, Complete: true, Requests: 400, OK: 400, RequestsPerSecond: 7.1, GoodputPerSecond: 7.1, OutputTokensPerSecond: 454,
+			RatesOf: assay.RatesOfWhole, WindowWhy: "it took 14s until the load was steady, and the load lasted 45s: give --duration 59s or more", TTFT: few(400), TTFTIntended: few(400), TPOT: few(400), E2E: few(400)},
+	},
+}
+
 func TestText(t *testing.T) {
-	for name, s := range map[string]assay.Summary{"sweep": sweep, "open": openLoopRun, "empty": {Format: assay.SummaryFormat}} {
+	for name, s := range map[string]assay.Summary{"sweep": sweep, "open": openLoopRun, "whole": atOnce, "empty": {Format: assay.SummaryFormat}} {
 		var b bytes.Buffer
 		if err := Text(&b, Run(s, nil)); err != nil {
 			t.Fatal(err)

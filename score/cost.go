@@ -117,8 +117,12 @@ func rentalCost(in Input, u float64, out *assay.CostAnalysis) price {
 		out.Unknown["rental_cost_per_token"] = "no price was given: --price 0.35/h"
 		return price{}
 	}
-	capacity, good := 0.0, 0.0
+	capacity, good, why := 0.0, 0.0, "no stage shows how many tokens an hour the node makes"
 	for _, s := range in.Summary.Stages {
+		if w := noWindow(s); w != "" && s.OK > 0 {
+			why = w
+			continue
+		}
 		// Steps of a search count: with a sustained load they are what measured it.
 		if v := s.OutputTokensPerSecond * hour; s.OK > 0 && v > 0 && !math.IsInf(v, 0) {
 			capacity = max(capacity, v)
@@ -126,7 +130,7 @@ func rentalCost(in Input, u float64, out *assay.CostAnalysis) price {
 		}
 	}
 	if capacity == 0 {
-		out.Unknown["rental_cost_per_token"] = "no stage shows how many tokens an hour the node makes"
+		out.Unknown["rental_cost_per_token"] = why
 		return price{}
 	}
 	p := priceOf(*rate, 1/(capacity*u))

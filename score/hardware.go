@@ -51,6 +51,9 @@ func performance(in Input, s assay.StageSummary, measured bool) assay.Performanc
 		out.TTFTp99MS = percentile(s.TTFT, 99, "TTFT").pointer()
 		out.TPOTp50MS = percentile(s.TPOT, 50, "TPOT").pointer()
 		out.OutputTokensPerSecond = finite(s.OutputTokensPerSecond)
+		if !s.Windowed() {
+			out.RatesOf = assay.RatesOfWhole
+		}
 		out.ErrorRate = finite(s.ErrorRate)
 		out.TokensPerJoule = tokensPerJoule(s).pointer()
 	}

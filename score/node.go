@@ -233,6 +233,7 @@ func held(in Input) (figures, scale, map[string]string) {
 		perJoule: extreme(all, func(f figures) figure { return f.perJoule }),
 		fails:    extreme(steady, func(f figures) figure { return f.fails }),
 		cv:       extreme(steady, func(f figures) figure { return f.cv }),
+		steady:   extreme(steady, func(f figures) figure { return f.steady }),
 	}, s, unknown
 }
 

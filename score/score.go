@@ -126,8 +126,10 @@ func (s scale) ratio(f figure, n int, metric, words string, of func(*assay.Basel
 }
 
 func (s scale) stability(f figures, n int) part {
-	if !f.fails.ok {
-		return part{why: f.fails.why}
+	for _, needed := range []figure{f.fails, f.steady} {
+		if !needed.ok {
+			return part{why: needed.why}
+		}
 	}
 	out := part{v: 1, ok: true}
 	e := f.fails.at(n)

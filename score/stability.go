@@ -33,7 +33,7 @@ func steadiness(in Input) (factors []loss, unknown map[string]string) {
 	if drift.factor < 1 {
 		factors = append(factors, drift)
 	} else if !tested {
-		unknown["stability.drift"] = "the run is too short to see a drift; nothing is deducted"
+		unknown["stability.drift"] = "no steady window is long enough to see a drift; nothing is deducted"
 	}
 	leak, tested, why := worstLeak(in)
 	if leak.factor < 1 {

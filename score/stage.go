@@ -43,6 +43,7 @@ type figures struct {
 	stage                             string
 	ttft, tpot, rate, perJoule, fails figure
 	cv                                figure
+	steady                            figure // known: there is a steady window
 }
 
 // figuresOf reads a stage. limited says that the run had limits for goodput:
@@ -59,6 +60,13 @@ func figuresOf(s assay.StageSummary, limited bool) figures {
 		rate:  known(s.OutputTokensPerSecond*share, "the summary has no token rate"),
 		fails: known(s.ErrorRate, "the summary has no error rate"),
 		cv:    figure{why: "too few windows to see a variation"},
+
+		steady: figure{ok: true},
+	}
+	if why := noWindow(s); why != "" {
+		// The whole stage's rate has filling and draining in it, and is too low by
+		// nobody knows how much.
+		f.steady, f.rate, f.cv = figure{why: why}, figure{why: why}, figure{why: why}
 	}
 	if s.WindowCV != nil {
 		f.cv = known(*s.WindowCV, "the variation is not a number")
@@ -73,6 +81,14 @@ func figuresOf(s assay.StageSummary, limited bool) figures {
 		f.perJoule.replicate(r.TokensPerJoule, n, 1)
 	}
 	return f
+}
+
+// noWindow says why a stage has no steady window; empty: it has one.
+func noWindow(s assay.StageSummary) string {
+	if s.Windowed() {
+		return ""
+	}
+	return "stage " + clip(s.Name) + " has no steady window: " + clip(s.WindowWhy)
 }
 
 // replicate keeps n replicates; one that is missing or no number is the figure
@@ -108,6 +124,9 @@ func percentile(d assay.Dist, level float64, name string) figure {
 
 // tokensPerJoule is output tokens of the steady window over its joules.
 func tokensPerJoule(s assay.StageSummary) figure {
+	if why := noWindow(s); why != "" {
+		return figure{why: why}
+	}
 	if s.Joules == nil {
 		return figure{why: "no energy was read"}
 	}
@@ -223,6 +242,7 @@ func middle(all []figures) figures {
 		perJoule: join(func(f figures) figure { return f.perJoule }),
 		fails:    join(func(f figures) figure { return f.fails }),
 		cv:       join(func(f figures) figure { return f.cv }),
+		steady:   join(func(f figures) figure { return f.steady }),
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	mergedMost  = 0.01 // share of reads that may hold several tokens
+	mergedMost  = 0.01 // share of reads that the client may merge
 	beyond      = 10   // how many times what is allowed still counts as degraded
 	droppedMost = 0.01 // share of schedule slots that may be dropped in a degraded run
 )
@@ -227,7 +227,7 @@ func (c *client) judge(s *assay.ClientSummary) {
 	if c.clock == assay.ClockKernel {
 		if times := s.MergedShare / mergedMost; times > 1 {
 			s.ErrorBarUS = max(s.ErrorBarUS, lag)
-			worse(degree(times), "%.1f %% of the reads held several tokens, %.0f %% is allowed: the client read too late to tell them apart (p99 lag %.1f ms)", s.MergedShare*100, mergedMost*100, lag/1e3)
+			worse(degree(times), "%.1f %% of the reads held several token chunks because the client was late, %.0f %% is allowed: it could not tell them apart (p99 lag %.1f ms)", s.MergedShare*100, mergedMost*100, lag/1e3)
 		}
 	} else {
 		s.ErrorBarUS = max(s.ErrorBarUS, lag)
@@ -248,6 +248,10 @@ func (c *client) judge(s *assay.ClientSummary) {
 		c.blame(s)
 	}
 }
+
+// morePriority names the flag that helps a client that gets too little processor
+// time.
+const morePriority = "--priority high or realtime lets it run before an engine on the same machine"
 
 // blame names the limit that the client met. A limit that was met in so many
 // words is the cause; otherwise the processor is, with what shows it. A degraded
@@ -275,11 +279,11 @@ func (c *client) blame(s *assay.ClientSummary) {
 	sign(s.Suspended, 0.01, "the whole process was stopped, of wall time:")
 	if len(signs) > 0 {
 		s.Cause = "cpu"
-		s.Why = append(s.Why, "the client was short of processor time: "+strings.Join(signs, "; "))
+		s.Why = append(s.Why, "the client was short of processor time: "+strings.Join(signs, "; "), morePriority)
 		return
 	}
 	if s.Certificate == assay.Invalid {
 		s.Cause = "cpu"
-		s.Why = append(s.Why, "no limit of the client was met in so many words and its processor readings show none, so the processor is taken for the cause: lateness has no other")
+		s.Why = append(s.Why, "no limit of the client was met in so many words and its processor readings show none, so the processor is taken for the cause: lateness has no other", morePriority)
 	}
 }

@@ -43,30 +43,22 @@ func (g *gapSample) dist(levels []float64, scale float64) assay.Dist {
 // it was delivered, and between arrivals. Chunks that came at the same moment
 // are one arrival.
 func (c *Collector) addGaps(r *assay.Request) {
-	counted := chunkSum(r) > 0
-	later := tokenCount(r.OutputTokens) - int64(r.FirstTokens())
-	first := true
-	for i, v := range r.Gaps {
-		us, marked := assay.Gap(v)
+	for _, v := range r.Gaps {
 		c.gaps++
-		if marked {
+		if _, marked := assay.Gap(v); marked {
 			c.marked++
 		}
-		if first = first && us == 0; first {
-			continue // of the first arrival
-		}
-		n := int64(1)
-		if counted {
-			n = int64(r.ChunkTokens[i+1])
-		}
+	}
+	later := tokenCount(r.OutputTokens) - int64(r.FirstTokens())
+	r.Later(func(us int32, tokens int, marked bool) {
 		if us > 0 {
 			c.arrivalGap.add(int64(us), 1, marked)
 		}
-		if n > 0 {
-			c.itl.add(int64(us), n, marked)
+		if tokens > 0 {
+			c.itl.add(int64(us), int64(tokens), marked)
 		}
-		later -= n
-	}
+		later -= int64(tokens)
+	})
 	// The engine counted more tokens than its chunks account for: they came with
 	// chunks, nobody knows with which.
 	if later > 0 && r.First != 0 && len(r.Gaps) > 0 {

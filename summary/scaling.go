@@ -19,15 +19,16 @@ type loadStages struct {
 }
 
 // scalingOf is what closed stages of different loads show together; nil with
-// fewer than two loads. Stages that were broken off, and steps of a search that
-// were too short, are left out; stages of one load are joined by
-// [stat.Typical], as the search itself does.
+// fewer than two loads. Stages that were broken off, those without a steady
+// window, whose rates would bend the curve, and steps of a search that were too
+// short are left out; stages of one load are joined by [stat.Typical], as the
+// search itself does.
 func scalingOf(stages []assay.StageSummary) *assay.Scaling {
 	all := map[int]*loadStages{}
 	var order []int
 	for i := range stages {
 		s := &stages[i]
-		if s.Plan.Kind != assay.LoadClosed || s.Plan.Concurrency < 1 || !s.Complete || s.RequestsPerSecond <= 0 {
+		if s.Plan.Kind != assay.LoadClosed || s.Plan.Concurrency < 1 || !s.Complete || !s.Windowed() || s.RequestsPerSecond <= 0 {
 			continue
 		}
 		if s.Plan.Probe && EvidenceOf(s).Short != "" {

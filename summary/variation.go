@@ -29,13 +29,20 @@ func variationsOf(stages []assay.StageSummary) []assay.Variation {
 		}
 		return math.NaN()
 	}
+	// Variation of whole stages would be that of their filling and draining.
+	windowed := func(s *assay.StageSummary, rate float64) float64 {
+		if !s.Windowed() {
+			return math.NaN()
+		}
+		return rate
+	}
 	metrics := []struct {
 		name string
 		of   func(*assay.StageSummary) float64
 	}{
-		{"requests_per_second", func(s *assay.StageSummary) float64 { return s.RequestsPerSecond }},
-		{"output_tokens_per_second", func(s *assay.StageSummary) float64 { return s.OutputTokensPerSecond }},
-		{"goodput_requests_per_second", func(s *assay.StageSummary) float64 { return s.GoodputPerSecond }},
+		{"requests_per_second", func(s *assay.StageSummary) float64 { return windowed(s, s.RequestsPerSecond) }},
+		{"output_tokens_per_second", func(s *assay.StageSummary) float64 { return windowed(s, s.OutputTokensPerSecond) }},
+		{"goodput_requests_per_second", func(s *assay.StageSummary) float64 { return windowed(s, s.GoodputPerSecond) }},
 		{"ttft_ms_p50", func(s *assay.StageSummary) float64 { return percentile(s.TTFT, 50) }},
 		{"ttft_ms_p99", func(s *assay.StageSummary) float64 { return percentile(s.TTFT, 99) }},
 		{"tpot_ms_p50", func(s *assay.StageSummary) float64 { return percentile(s.TPOT, 50) }},
