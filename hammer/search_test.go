@@ -128,7 +128,7 @@ func (e *lawEngine) stage(t *testing.T, s assay.Stage) load.Outcome {
 		next := min(arrival, departure)
 		if !over && next >= loadEnd {
 			over = true
-			c.SteadyTo(loadEnd)
+			c.LoadEnd(loadEnd)
 			event(assay.EventStageLoadEnd, loadEnd)
 		}
 		if next >= limit { // also when there is nothing left
@@ -143,7 +143,6 @@ func (e *lawEngine) stage(t *testing.T, s assay.Stage) load.Outcome {
 		if arrival <= departure {
 			if !steady && !step.Warmup {
 				steady = true
-				c.SteadyFrom(next)
 				event(assay.EventStageSteady, next)
 			}
 			at := start + int64(step.At)
