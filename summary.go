@@ -17,6 +17,7 @@ type Summary struct {
 	Scaling *Scaling       `json:"scaling,omitempty"`
 	FindMax *FindMax       `json:"find_max,omitempty"`
 	Runs    []Variation    `json:"runs,omitempty"` // run-to-run variation with --num-runs
+	Lengths *Lengths       `json:"prompt_lengths,omitempty"`
 	// What the readings say of the node meanwhile; empty and null where nothing
 	// was read.
 	GPUs     []GPUSummary   `json:"gpus,omitempty"`

@@ -61,21 +61,28 @@ func (r *run) learn(ctx context.Context) (ruler, error) {
 	return c.ruler, nil
 }
 
+// calibrateShort and calibrateLong are the words of the two calibrating prompts.
+const calibrateShort, calibrateLong = 16, 144
+
+// calibrationText is the calibrating prompt of so many words.
+func (r *run) calibrationText(words int) string {
+	return newRandom(Data{InputTokens: words, OutputTokens: 1}, ruler{perWord: 1}, r.cfg.Seed, r.id+"/calibrate").at(words).text
+}
+
 // calibrate asks the engine how many tokens two prompts of known length are,
 // with the load's own body, and looks how it counts its answers.
 func (r *run) calibrate(ctx context.Context) (c calibration, err error) {
-	const short, long = 16, 144
 	if r.dropped == nil {
 		r.dropped = map[string]bool{}
 	}
 	c.tuning.Usage = inference.UsageEach
-	a, err := r.count(ctx, &c, short)
+	a, err := r.count(ctx, &c, calibrateShort)
 	if err != nil {
 		return c, err
 	}
 	// llama.cpp counts in each chunk when it is asked in its own way.
 	c.tuning.TimingsPerToken = c.timed && !c.habits.CountsEach && !r.dropped[fieldTimings]
-	b, err := r.count(ctx, &c, long)
+	b, err := r.count(ctx, &c, calibrateLong)
 	if err != nil {
 		return c, err
 	}
@@ -83,8 +90,8 @@ func (r *run) calibrate(ctx context.Context) (c calibration, err error) {
 	if a <= 0 || b <= a {
 		return c, errNoUsage
 	}
-	per := float64(b-a) / float64(long-short)
-	c.ruler = ruler{perWord: per, overhead: float64(a) - per*short}
+	per := float64(b-a) / (calibrateLong - calibrateShort)
+	c.ruler = ruler{perWord: per, overhead: float64(a) - per*calibrateShort}
 	return c, nil
 }
 
@@ -116,7 +123,7 @@ const calibrateTokens = 24
 // count asks the engine for the tokens of a prompt of so many words. A field
 // that the engine refuses is dropped, and said.
 func (r *run) count(ctx context.Context, c *calibration, words int) (int, error) {
-	text := newRandom(Data{InputTokens: words, OutputTokens: 1}, ruler{perWord: 1}, r.cfg.Seed, r.id+"/calibrate").at(words).text
+	text := r.calibrationText(words)
 	var failed *assay.Request // the one whose words are told
 	var guessed []string      // fields dropped without being named
 	for try := 0; try < tries; try++ {

@@ -1,15 +1,10 @@
 package hammer
 
 import (
-	"bufio"
-	"encoding/json"
-	"fmt"
 	"hash/fnv"
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strings"
 )
 
 // prompt is what one request asks.
@@ -34,10 +29,6 @@ var guess = ruler{perWord: 1.3}
 
 func (r ruler) words(tokens int) int {
 	return max(1, int(math.Round((float64(tokens)-r.overhead)/r.perWord)))
-}
-
-func (r ruler) tokens(text string) int {
-	return int(math.Round(r.overhead + r.perWord*float64(len(strings.Fields(text)))))
 }
 
 // random makes prompts of random words. Every prompt is its own from its first
@@ -103,105 +94,3 @@ func spread(rng *rand.Rand, n int, ratio float64) int {
 type listed struct{ all []prompt }
 
 func (l listed) at(i int) prompt { return l.all[i%len(l.all)] }
-
-// Bounds on a dataset: it is a local file, but not therefore a sane one.
-const (
-	maxDatasetBytes = 2 << 30
-	maxPromptBytes  = 8 << 20
-)
-
-// newDataset reads the prompts of a file.
-func newDataset(d Data, r ruler, seed uint64) (listed, error) {
-	f, err := os.Open(d.Path)
-	if err != nil {
-		return listed{}, err
-	}
-	defer f.Close()
-	in := io.LimitReader(f, maxDatasetBytes)
-	var l listed
-	switch d.Kind {
-	case "sharegpt":
-		l.all, err = readShareGPT(in, d, r)
-	default:
-		l.all, err = readCustom(in, d, r)
-	}
-	if err != nil {
-		return listed{}, fmt.Errorf("%s: %w", d.Path, err)
-	}
-	if len(l.all) == 0 {
-		return listed{}, fmt.Errorf("%s: no prompt in it can be used", d.Path)
-	}
-	if d.Shuffle {
-		rng := rand.New(rand.NewPCG(seed, 0))
-		rng.Shuffle(len(l.all), func(i, j int) { l.all[i], l.all[j] = l.all[j], l.all[i] })
-	}
-	return l, nil
-}
-
-// readCustom reads JSON lines with a "prompt", and optionally "output_tokens".
-func readCustom(in io.Reader, d Data, r ruler) ([]prompt, error) {
-	var all []prompt
-	s := bufio.NewScanner(in)
-	s.Buffer(nil, maxPromptBytes)
-	for n := 1; s.Scan(); n++ {
-		if len(strings.TrimSpace(s.Text())) == 0 {
-			continue
-		}
-		var row struct {
-			Prompt string `json:"prompt"`
-			Output int    `json:"output_tokens"`
-		}
-		if err := json.Unmarshal(s.Bytes(), &row); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		if row.Prompt == "" {
-			return nil, fmt.Errorf("line %d has no \"prompt\"", n)
-		}
-		out := d.OutputTokens
-		if out < 1 {
-			out = row.Output
-		}
-		if out < 1 {
-			return nil, fmt.Errorf("line %d has no \"output_tokens\", and no length was given: use --output-len", n)
-		}
-		all = append(all, prompt{text: row.Prompt, input: r.tokens(row.Prompt), output: out})
-	}
-	return all, s.Err()
-}
-
-// readShareGPT reads ShareGPT's array of conversations: the first turn is the
-// prompt, the second one's length is that of the answer. The limits are
-// vLLM's, on lengths that are estimated from the words.
-func readShareGPT(in io.Reader, d Data, r ruler) ([]prompt, error) {
-	dec := json.NewDecoder(in)
-	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return nil, fmt.Errorf("not a JSON array of conversations")
-	}
-	var all []prompt
-	for n := 1; dec.More(); n++ {
-		var row struct {
-			Conversations []struct {
-				Value string `json:"value"`
-			} `json:"conversations"`
-		}
-		if err := dec.Decode(&row); err != nil {
-			return nil, fmt.Errorf("conversation %d: %w", n, err)
-		}
-		if len(row.Conversations) < 2 {
-			continue
-		}
-		text := row.Conversations[0].Value
-		p := prompt{text: text, input: r.tokens(text), output: d.OutputTokens}
-		if p.output < 1 {
-			p.output = int(math.Round(r.perWord * float64(len(strings.Fields(row.Conversations[1].Value)))))
-			if p.output < 4 {
-				continue
-			}
-		}
-		if p.input < 4 || p.input > 1024 || p.input+p.output > 2048 {
-			continue
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}

@@ -178,8 +178,11 @@ func (r *run) job(req *assay.Request) *inference.Job {
 	if b := r.batchOf(); b > 1 {
 		job.Prompts = []string{p.text}
 		for i := 1; i < b; i++ {
-			job.Prompts = append(job.Prompts, r.source.at(req.Prompt*b+i).text)
+			next := r.source.at(req.Prompt*b + i)
+			job.Prompts = append(job.Prompts, next.text)
+			p.input += next.input
 		}
+		p.output *= b // each answer may be as long as the first
 		job.Prompt = ""
 	}
 	job.Extra = r.body
@@ -226,7 +229,7 @@ func (r *run) prepare(ctx context.Context, before *journal.Resumed) error {
 	if err != nil {
 		return err
 	}
-	if err := r.supply(ruler, before); err != nil {
+	if err := r.supply(ctx, ruler, before); err != nil {
 		return err
 	}
 	r.gen = &load.Generator{

@@ -1,6 +1,7 @@
 package hammer
 
 import (
+	"context"
 	"strings"
 
 	"github.com/assay-bench/assay/journal"
@@ -16,7 +17,7 @@ func (r *run) requestIDs() string {
 }
 
 // supply chooses where the prompts come from, and starts making them.
-func (r *run) supply(ruler ruler, before *journal.Resumed) error {
+func (r *run) supply(ctx context.Context, ruler ruler, before *journal.Resumed) error {
 	if r.cfg.Data.Kind == "random" {
 		words := newRandom(r.cfg.Data, ruler, r.cfg.Seed, r.id)
 		r.source = words
@@ -24,7 +25,7 @@ func (r *run) supply(ruler ruler, before *journal.Resumed) error {
 			r.source = newTraced(words, r.trace, r.cfg.Load.TraceBlock)
 		}
 	} else {
-		set, err := newDataset(r.cfg.Data, ruler, r.cfg.Seed)
+		set, err := r.dataset(ctx, ruler)
 		if err != nil {
 			return err
 		}

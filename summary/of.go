@@ -60,6 +60,7 @@ type reduction struct {
 	warnings    []assay.Warning
 	more        int                    // warnings of events beyond the bound
 	engines     map[string]*engineSide // by stage
+	lengths     lengths
 }
 
 type stage struct {
@@ -88,6 +89,7 @@ func (o *reduction) event(e *assay.Event) {
 	}
 	o.last = max(o.last, e.At)
 	o.client.event(e)
+	o.lengths.event(e)
 	s := o.byName[e.Stage]
 	if e.Kind == assay.EventStageStarted {
 		plan := assay.Stage{}
@@ -175,6 +177,7 @@ func (o *reduction) reading(r *assay.Reading) {
 func (o *reduction) request(r *assay.Request) {
 	o.last = max(o.last, r.End, r.Last)
 	o.client.request(r)
+	o.lengths.request(r)
 	// A stage whose event was lost still has its requests.
 	s := o.stage(r.Stage, assay.Stage{})
 	s.Add(r)
@@ -217,6 +220,7 @@ func (o *reduction) summary(run Source) assay.Summary {
 		out.Warnings = append(out.Warnings, s.Collector.warnings(&sum)...)
 		out.Warnings = append(out.Warnings, engineWarnings(&sum)...)
 	}
+	o.lengths.fill(&out)
 	o.node.fill(&out)
 	out.Trends = o.trends(out.Stages)
 	out.Scaling = scalingOf(out.Stages)
