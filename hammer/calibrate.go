@@ -62,11 +62,14 @@ func (r *run) learn(ctx context.Context) (ruler, error) {
 }
 
 // calibrateShort and calibrateLong are the words of the two calibrating prompts.
-const calibrateShort, calibrateLong = 16, 144
+// The long one is the short one twice: so what a prompt has beside its words is
+// known exactly, and only tokens a word is a sample.
+const calibrateShort, calibrateLong = 128, 2 * calibrateShort
 
 // calibrationText is the calibrating prompt of so many words.
 func (r *run) calibrationText(words int) string {
-	return newRandom(Data{InputTokens: words, OutputTokens: 1}, ruler{perWord: 1}, r.cfg.Seed, r.id+"/calibrate").at(words).text
+	once := newRandom(Data{InputTokens: calibrateShort, OutputTokens: 1}, ruler{perWord: 1}, r.cfg.Seed, r.id+"/calibrate").at(0).text
+	return strings.TrimSuffix(strings.Repeat(once+" ", words/calibrateShort), " ")
 }
 
 // calibrate asks the engine how many tokens two prompts of known length are,
