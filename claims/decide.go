@@ -116,8 +116,8 @@ func (e estimator) judge(c Claim, t Target, q assay.Quantity, s *samples) judgem
 	case c.figure.kind == metricMin || c.figure.kind == metricMax:
 		j.why = fmt.Sprintf("%s was seen, and no number of samples shows that %s always holds: promise a percentile", FormatValue(q.Est, unit), t)
 	default:
-		if math.IsNaN(q.Lo) || math.IsNaN(q.Hi) {
-			j.why = q.Why
+		if q.Why != "" {
+			j.why = q.Why // an end is missing
 		} else {
 			j.why = fmt.Sprintf("the interval holds values that keep %s and values that break it", t)
 		}

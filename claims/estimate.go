@@ -102,17 +102,27 @@ func (e estimator) percentile(level float64, s *samples) assay.Quantity {
 	n := len(sorted)
 	q := assay.Quantity{N: n, Est: stat.Quantile(sorted, level), Lo: math.NaN(), Hi: math.NaN()}
 	tau := e.percentileTau(s, q.Est)
-	lo, hi, ok := e.ranks(float64(n)/tau, level)
+	effective := math.Floor(float64(n) / tau)
+	lo, hi, ok := e.ranks(effective, level)
 	if !ok {
-		q.Why = fmt.Sprintf("too few samples: p%g needs %d independent ones, and these %d count as %d", level, e.needs(level), n, int(float64(n)/tau))
-		return q
+		q.Why = fmt.Sprintf("too few samples: p%g needs %d independent ones, and these %d count as %d", level, e.needs(level), n, int(effective))
 	}
 	// The ranks are those of the independent samples; carried over to all of
-	// them, outwards.
-	share := float64(n) / math.Floor(float64(n)/tau)
-	first := max(1, int(math.Floor(float64(lo-1)*share))+1)
-	last := min(n, int(math.Ceil(float64(hi)*share-1e-9)))
-	q.Lo, q.Hi = sorted[first-1], sorted[last-1]
+	// them, outwards. Samples that are too few for both ends may have one, and a
+	// promise on one side needs no more to be broken.
+	share := float64(n) / effective
+	if lo >= 1 {
+		q.Lo = sorted[max(1, int(math.Floor(float64(lo-1)*share))+1)-1]
+	}
+	if hi >= 1 && hi <= int64(effective) {
+		q.Hi = sorted[min(n, int(math.Ceil(float64(hi)*share-1e-9)))-1]
+	}
+	switch {
+	case math.IsNaN(q.Hi) && !math.IsNaN(q.Lo):
+		q.Hi = math.Inf(1)
+	case math.IsNaN(q.Lo) && !math.IsNaN(q.Hi):
+		q.Lo = math.Inf(-1)
+	}
 	return q
 }
 
