@@ -16,10 +16,14 @@ func outcome(stage assay.Stage, s *assay.StageSummary) load.Outcome {
 		stage.DurationNS, stage.RampUpNS = s.Plan.DurationNS, s.Plan.RampUpNS
 	}
 	e := summary.EvidenceOf(s)
-	return load.Outcome{
+	o := load.Outcome{
 		Stage: stage, Goodput: s.GoodputPerSecond, E2E: e.E2E,
 		Trials: e.Trials, Behind: e.Behind, Short: e.Short,
 	}
+	if !s.Windowed() {
+		o.NoWindow = s.WindowWhy
+	}
+	return o
 }
 
 // announce says that a step of a search takes longer than was asked for.

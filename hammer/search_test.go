@@ -69,19 +69,27 @@ func (m *made) Requests() iter.Seq2[*assay.Request, error] { return each(m.reque
 func (m *made) Readings() iter.Seq2[*assay.Reading, error] { return each[assay.Reading](nil) }
 func (m *made) Events() iter.Seq2[*assay.Event, error]     { return each(m.events) }
 
-// job is a request that runs: it is over when the engine's progress reaches end.
+// chunks is how many an answer has; the first comes after a share of the work.
+const (
+	chunks     = 4
+	firstShare = 0.2
+)
+
+// job is a request that runs: its next chunk comes when the engine's progress
+// reaches next.
 type job struct {
 	request  assay.Request
 	n        int
 	work     float64
-	end      float64
-	admitted int64
+	next     float64
+	answered int // chunks
+	stream   int
 }
 
 type running []*job
 
 func (r running) Len() int           { return len(r) }
-func (r running) Less(i, j int) bool { return r[i].end < r[j].end }
+func (r running) Less(i, j int) bool { return r[i].next < r[j].next }
 func (r running) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
 func (r *running) Push(x any)        { *r = append(*r, x.(*job)) }
 func (r *running) Pop() any {
@@ -110,6 +118,10 @@ func (e *lawEngine) stage(t *testing.T, s assay.Stage) load.Outcome {
 	}
 	var active running
 	var waiting []*job
+	var streams []int // that are free
+	for i := s.Concurrency; i > 0; i-- {
+		streams = append(streams, i)
+	}
 	progress, steady := 0.0, false
 	pace := func() float64 { return e.law.Latency(float64(len(active)), e.in, e.out) * 1e9 } // ns a unit of work
 	state := load.State{Ended: -1}
@@ -123,7 +135,7 @@ func (e *lawEngine) stage(t *testing.T, s assay.Stage) load.Outcome {
 			arrival = max(at, e.now)
 		}
 		if len(active) > 0 {
-			departure = e.stall.across(e.now, int64(math.Ceil(max(0, active[0].end-progress)*pace())))
+			departure = e.stall.across(e.now, int64(math.Ceil(max(0, active[0].next-progress)*pace())))
 		}
 		next := min(arrival, departure)
 		if !over && next >= loadEnd {
@@ -149,17 +161,27 @@ func (e *lawEngine) stage(t *testing.T, s assay.Stage) load.Outcome {
 			waiting = append(waiting, &job{n: state.Issued, work: math.Exp(e.sigma * e.rng.NormFloat64()), request: assay.Request{
 				ID: fmt.Sprint(s.Name, "/", state.Issued), Stage: s.Name, Warmup: step.Warmup, Scheduled: at, Eligible: at, Sent: at,
 			}})
+			if n := len(streams); n > 0 && s.Kind == assay.LoadClosed {
+				waiting[len(waiting)-1].stream = streams[n-1]
+				streams = streams[:n-1]
+			}
 			state.Issued++
 		} else {
-			j := heap.Pop(&active).(*job)
-			record(e.answered(j))
+			j := active[0]
+			if e.chunk(j); j.answered < chunks {
+				heap.Fix(&active, 0)
+				continue
+			}
+			heap.Pop(&active)
+			record(j.request)
+			streams = append(streams, j.stream)
 			state.Done++
 			state.Ended, state.Freed = j.n, state.Now
 		}
 		for len(waiting) > 0 && len(active) < e.law.Slots {
 			j := waiting[0]
 			waiting = waiting[1:]
-			j.end, j.admitted = progress+j.work, e.now
+			j.next = progress + firstShare*j.work
 			heap.Push(&active, j)
 		}
 		step = schedule.Next(state)
@@ -179,23 +201,40 @@ func (e *lawEngine) stage(t *testing.T, s assay.Stage) load.Outcome {
 	return outcome(s, &sum)
 }
 
-// answered is a request with the marks of an answer in four chunks.
-func (e *lawEngine) answered(j *job) assay.Request {
-	r := j.request
-	r.First = j.admitted + (e.now-j.admitted)/5
-	r.Last, r.End = e.now, e.now
-	gap := int32((r.Last - r.First) / 3000)
-	r.Gaps = []int32{gap, gap, gap}
-	each := int32(e.out / 4)
-	r.ChunkTokens = []int32{each, each, each, int32(e.out) - 3*each}
-	r.InputTokens, r.OutputTokens, r.TokensFrom = e.in, e.out, "usage"
-	return r
+// chunk lets the next chunk of an answer arrive.
+func (e *lawEngine) chunk(j *job) {
+	r := &j.request
+	if j.answered == 0 {
+		r.First, r.Last = e.now, e.now
+		r.Stream = j.stream
+		r.InputTokens, r.OutputTokens, r.TokensFrom = e.in, e.out, "usage"
+	} else {
+		gap := (e.now - r.Last) / 1000
+		r.Gaps = append(r.Gaps, int32(gap))
+		r.Last += gap * 1000
+	}
+	each := e.out / chunks
+	if j.answered++; j.answered == chunks {
+		each = e.out - (chunks-1)*each
+		r.End = r.Last
+	}
+	r.ChunkTokens = append(r.ChunkTokens, int32(each))
+	j.next += (1 - firstShare) / (chunks - 1) * j.work
 }
 
 const searchStart = 1_760_000_000 * int64(time.Second)
 
-// search runs a plan to its end and gives the run's summary and its length.
+// search runs a plan to its end and gives the run's summary.
 func (e *lawEngine) search(t *testing.T, p load.Plan) (assay.Summary, []load.Outcome) {
+	done := e.follow(t, p)
+	sum, err := summary.Of(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum, done
+}
+
+func (e *lawEngine) follow(t *testing.T, p load.Plan) []load.Outcome {
 	e.now = searchStart
 	e.requests, e.events = e.requests[:0], e.events[:0]
 	var done []load.Outcome
@@ -209,22 +248,18 @@ func (e *lawEngine) search(t *testing.T, p load.Plan) (assay.Summary, []load.Out
 		}
 		done = append(done, e.stage(t, s))
 	}
-	sum, err := summary.Of(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sum, done
+	return done
 }
 
-// stalled gives the engine a stall at a random moment of a search that takes so
-// long without one.
-func (e *lawEngine) stalled(seed uint64, sum assay.Summary, took int64) {
+// stalled is the search once more, with a stall at a random moment of it.
+func (e *lawEngine) stalled(t *testing.T, p load.Plan, seed uint64) assay.Summary {
+	e.follow(t, p)
 	rng := rand.New(rand.NewPCG(seed, 77))
-	from := sum.Stages[0].Started + rng.Int64N(took)
+	from := searchStart + rng.Int64N(e.now-searchStart)
 	e.stall = period{from, from + int64((0.5+2.5*rng.Float64())*1e9)}
 	e.rng = rand.New(rand.NewPCG(seed, 7))
+	sum, _ := e.search(t, p)
+	return sum
 }
-
-func took(s assay.Summary) int64 { return s.Stages[len(s.Stages)-1].Ended - s.Stages[0].Started }
 
 var errUnknown = errors.New("unknown")

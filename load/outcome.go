@@ -77,7 +77,12 @@ func step(s assay.Stage, done []Outcome) assay.Stage {
 	if s.Kind == assay.LoadOpen {
 		s = settled(s, done)
 	} else {
-		s = lengthened(s, needed(s, done))
+		need := needed(s, done)
+		s = lengthened(s, need)
+		if s.GraceNS > 0 {
+			// What the drain breaks off is missing in the steady window too.
+			s.GraceNS = max(s.GraceNS, 2*need/stepE2Es)
+		}
 	}
 	return lengthened(s, min(enough(s, done), longestStep*asked))
 }

@@ -62,15 +62,15 @@ func (o saturate) Next(done []Outcome) (assay.Stage, bool) {
 }
 
 func (o saturate) next(done []Outcome) (int, bool) {
-	if len(done) > 0 {
-		// A step that says nothing is repeated, longer, and ends the search when
-		// that does not help.
-		if n := done[len(done)-1].Stage.Concurrency; o.void(done, n) > 0 && !slices.ContainsFunc(scale(done), at(n)) {
-			return n, o.void(done, n) < voidSteps
-		}
-	}
+	n, ok := o.choose(done)
+	// A step that says nothing is repeated, longer; when that does not help, the
+	// search ends with what it has.
+	return n, ok && voids(done, n) < voidSteps
+}
+
+func (o saturate) choose(done []Outcome) (int, bool) {
 	points := scale(done)
-	if n, ok := o.double(points); ok {
+	if n, ok := o.double(points); ok && (voids(done, n) < voidSteps || len(points) == 0) {
 		return n, true
 	}
 	peak := peakOf(points)
@@ -97,7 +97,7 @@ func (o saturate) next(done []Outcome) (int, bool) {
 // voidSteps is how often a load is tried whose steps say nothing.
 const voidSteps = 3
 
-func (o saturate) void(done []Outcome, streams int) (n int) {
+func voids(done []Outcome, streams int) (n int) {
 	for _, d := range done {
 		if d.Stage.Concurrency == streams && d.void() {
 			n++
