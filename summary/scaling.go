@@ -31,7 +31,7 @@ func scalingOf(stages []assay.StageSummary) *assay.Scaling {
 		if s.Plan.Kind != assay.LoadClosed || s.Plan.Concurrency < 1 || !s.Complete || !s.Windowed() || s.RequestsPerSecond <= 0 {
 			continue
 		}
-		if s.Plan.Probe && EvidenceOf(s).Short != "" {
+		if s.Plan.Probe && (!s.Windowed() || EvidenceOf(s).Short != "") {
 			continue
 		}
 		l := all[s.Plan.Concurrency]
