@@ -8,6 +8,7 @@ passed=0 failed=0 skipped=0
 started=${EPOCHREALTIME/./}
 complete='' # set when the last step is done
 running='' began=0
+parts_pid='' # of the parts being installed
 
 # count PASSED FAILED SKIPPED: add to the counts of the step that is running.
 count() {
@@ -70,6 +71,7 @@ finish() {
   local rc=$? i
   trap - EXIT
   set +e
+  [ -z "$parts_pid" ] || kill "$parts_pid" 2>/dev/null
   stop_engines
   if [ -z "$complete" ]; then
     failed=$((failed + 1))

@@ -58,9 +58,9 @@ func TestLongPromptsByVLLM(t *testing.T) {
 	if !long() {
 		t.Skip("for the record only: in the long run")
 	}
-	vllm := os.Getenv("ASSAY_VLLM_DIR")
+	vllm := os.Getenv("ASSAY_VLLM")
 	if vllm == "" {
-		t.Skip("ASSAY_VLLM_DIR is not set: .ci/run long gives the directory that has vllm bench serve")
+		t.Skip("ASSAY_VLLM is not set: .ci/run long gives the directory that has vllm bench serve")
 	}
 	s := startSimulator(t, "--ttft", "1s", "--itl", "10ms")
 	dir := t.TempDir()
