@@ -52,7 +52,7 @@ var metrics = []Metric{
 	{"censored", "1", Lower, "Requests still under way when the stage's grace ended; they were broken off by us."},
 	{"input_tokens", "tokens", Neither, "Input tokens of a request, by the engine's own count where it gives one."},
 	{"output_tokens", "tokens", Neither, "Output tokens of a request, by the engine's own count where it gives one."},
-	{"cached_tokens", "tokens", Neither, "Input tokens that the engine took from its prefix cache, by its own word."},
+	{"cached_tokens", "tokens", Neither, "Input tokens that the engine says it took from its prefix cache, of all judged requests together."},
 	{"marked_gap_share", "ratio", Lower, "Share of gaps between token chunks that are only upper bounds, because they end in a read that the client merged."},
 	{"burst_share", "ratio", Neither, "Share of reads whose several token chunks the engine sent together."},
 	{"burst_chunks_mean", "chunks", Neither, "Token chunks in such a read."},

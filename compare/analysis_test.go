@@ -349,3 +349,29 @@ func TestAnEmptyExperimentHasAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A run without a steady window has the throughput of its whole time. It is
+// compared with that of the other runs, never with that of their windows, and a
+// note says so.
+func TestRunsWithoutAWindowAreComparedWhole(t *testing.T) {
+	const rate = "output_tokens_per_second"
+	e := made(20, 1, 1)
+	for i := range e.Samples {
+		s := &e.Samples[i]
+		s.Whole = map[string]float64{rate: 0.7 * s.Metrics[rate]}
+		if s.Engine == "b" && s.Round%2 == 0 {
+			s.RatesOf = assay.RatesOfWhole
+			s.Metrics[rate] = s.Whole[rate]
+		}
+	}
+	a := Analyze(e)
+	if c := find(t, a, "b", "a", rate); c.Verdict != NoDifference {
+		t.Errorf("%+v", c)
+	}
+	if !slices.ContainsFunc(a.Notes, func(n string) bool { return strings.Contains(n, "whole runs") }) {
+		t.Errorf("no note: %q", a.Notes)
+	}
+	if s := e.Samples[0]; s.Metrics[rate] == s.Whole[rate] {
+		t.Error("the analysis changed what was measured")
+	}
+}

@@ -218,3 +218,34 @@ func TestANodeWithoutGPUReadingsHasNoInventedNumber(t *testing.T) {
 		t.Errorf("verdict is %s", h.Verdict)
 	}
 }
+
+// A stage without a steady window has a latency and an error rate, and nothing
+// that is judged inside the window: throughput, efficiency, stability, and the
+// price that follows from throughput.
+func TestWithoutASteadyWindowThroughputIsUnknown(t *testing.T) {
+	in := healthy(1)
+	in.Terms.Price = &assay.Money{Nano: 350_000_000, Currency: "USD"}
+	st := &in.Summary.Stages[0]
+	st.RatesOf, st.WindowWhy, st.SteadyFrom, st.SteadyTo = assay.RatesOfWhole, "all requests were sent at once: the load only falls", 0, 0
+	st.Joules, st.WindowCV, in.Summary.Trends = nil, nil, nil
+	h := Health(in)
+	if h.Score.Throughput != nil || h.Score.Stability != nil || h.Score.Efficiency != nil || h.Score.Latency == nil {
+		t.Errorf("%+v", h.Score)
+	}
+	for _, part := range []string{"throughput", "stability", "efficiency"} {
+		if why := h.Score.Unknown[part]; !strings.Contains(why, "at once") {
+			t.Errorf("%s is unknown because %q", part, why)
+		}
+	}
+	if h.Cost.RentalCostPerToken != nil || !strings.Contains(h.Cost.Unknown["rental_cost_per_token"], "at once") {
+		t.Errorf("%+v", h.Cost)
+	}
+	if h.Performance.RatesOf != assay.RatesOfWhole || h.Performance.OutputTokensPerSecond == nil {
+		t.Errorf("%+v", h.Performance)
+	}
+	in = healthy(1)
+	in.Terms.Price = &assay.Money{Nano: 350_000_000, Currency: "USD"}
+	if h := Health(in); h.Cost.RentalCostPerToken == nil || h.Performance.RatesOf != "" {
+		t.Errorf("with a window: %+v", h.Cost)
+	}
+}

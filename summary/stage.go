@@ -81,7 +81,11 @@ func (c *Collector) rates(s *assay.StageSummary) {
 	if c.noWindow != "" {
 		s.RatesOf = assay.RatesOfWhole
 	} else {
-		of, seconds = c.loading.line.sum(c.steady), float64(c.steady.to-c.steady.from)/1e9
+		counted := c.steady
+		if c.plan.Kind == assay.LoadBatch {
+			counted.to = c.loading.line.edge(counted.to) // the last batch's last token is in it
+		}
+		of, seconds = c.loading.line.sum(counted), float64(c.steady.to-c.steady.from)/1e9
 		s.Little = c.little(of, seconds)
 	}
 	if seconds > 0 && c.firstSend != 0 {

@@ -158,7 +158,9 @@ func (c *Collector) closedWindow() (span, string) {
 	if byCount && sane(l.loadEnd) {
 		w.to = l.ends.least()
 	}
-	fill, e2e := w.from-l.first, int64(c.e2e.counts.Quantile(50)*1e3)
+	// Of lengths with a long tail the median is short against what lies in the
+	// window, and the phase in which it begins shows.
+	fill, e2e := w.from-l.first, int64(max(c.e2e.counts.Quantile(50), c.e2e.m.Mean())*1e3)
 	if need := max(closedFills*fill, fill+e2e); w.to-l.first < need || w.to <= w.from {
 		return span{}, c.tooShort(fill, w.to-l.first, need)
 	}
