@@ -66,7 +66,7 @@ func Metrics() []Metric {
 		{"e2e_ms_mean", "ms", assay.Lower, true, "mean time of a whole answer; what summary.json calls latency"},
 		{"e2e_ms_p50", "ms", assay.Lower, true, "its median"},
 		{"e2e_ms_p99", "ms", assay.Lower, true, "its 99th percentile"},
-		{"output_tokens_per_second", "1/s", assay.Higher, true, "output tokens a second in the steady window; what summary.json calls throughput"},
+		{"output_tokens_per_second", "1/s", assay.Higher, true, "output tokens a second in the steady window, or of the whole runs where one has no window; what summary.json calls throughput"},
 		{"requests_per_second", "1/s", assay.Higher, true, "requests a second"},
 		{"error_rate", "ratio", assay.Lower, false, "share of requests that the engine failed"},
 		{"gpu_utilization_mean", "ratio", assay.Neither, false, "mean utilization of the GPUs; a duty cycle"},
