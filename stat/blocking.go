@@ -1,6 +1,9 @@
 package stat
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Blocking estimates the autocorrelation time of a series that comes one sample
 // at a time: how many samples in a row say as much as one independent sample.
@@ -48,6 +51,13 @@ func (b *Blocking) Add(x float64) {
 		}
 		x, l.waiting = (l.half+x)/2, false
 	}
+}
+
+// Clone gives a Blocking of its own with the same samples.
+func (b *Blocking) Clone() Blocking {
+	c := *b
+	c.levels = slices.Clone(b.levels)
+	return c
 }
 
 // leastBlocks is the number of blocks below which a variance of their means

@@ -38,6 +38,7 @@ type Collector struct {
 
 	ttft, ttftIntended, ttfo, e2e, e2eIntended sample
 	itl, arrivalGap                            gapSample
+	apart                                      bool   // arrivalGap differs from itl
 	tpot                                       sample // ns: a fast engine's is below a microsecond's worth
 	input, output                              sample
 	reads, burstReads, burstChunks             int64

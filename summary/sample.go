@@ -9,9 +9,9 @@ import (
 )
 
 // sample gathers one metric in whole units: microseconds, nanoseconds, tokens.
+// Mean and spread follow from the counts when they are asked for.
 type sample struct {
 	counts stat.Counts
-	m      stat.Moments
 	series stat.Blocking
 }
 
@@ -19,7 +19,6 @@ type sample struct {
 func (s *sample) add(v int64) {
 	v = max(0, v)
 	s.counts.Add(v)
-	s.m.Add(float64(v))
 	s.series.Add(float64(v))
 }
 
@@ -32,7 +31,6 @@ const inRowMost = 64
 // zeros takes zero n times.
 func (s *sample) zeros(n int64) {
 	s.counts.AddN(0, n)
-	s.m.AddN(0, n)
 	for range min(n, inRowMost) {
 		s.series.Add(0)
 	}
@@ -40,7 +38,8 @@ func (s *sample) zeros(n int64) {
 
 // dist reduces the sample; a unit is scale of what the Dist is in.
 func (s *sample) dist(levels []float64, scale float64) assay.Dist {
-	return distOf(&s.counts, &s.m, s.series.Effective(), levels, scale)
+	m := s.counts.Moments()
+	return distOf(&s.counts, &m, s.series.Effective(), levels, scale)
 }
 
 func distOf(counts *stat.Counts, m *stat.Moments, effective float64, levels []float64, scale float64) assay.Dist {

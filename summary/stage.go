@@ -33,7 +33,10 @@ func (c *Collector) Summary() assay.StageSummary {
 	s.TTFO = c.ttfo.dist(c.levels, perMicro)
 	s.TPOT = c.tpot.dist(c.levels, perNano)
 	s.ITL = c.itl.dist(c.levels, perMicro)
-	s.ArrivalGap = c.arrivalGap.dist(c.levels, perMicro)
+	s.ArrivalGap = s.ITL
+	if c.apart {
+		s.ArrivalGap = c.arrivalGap.dist(c.levels, perMicro)
+	}
 	s.E2E = c.e2e.dist(c.levels, perMicro)
 	s.E2EIntended = c.e2eIntended.dist(c.levels, perMicro)
 	s.InputTokens = c.input.dist(c.levels, ms)

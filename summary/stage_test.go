@@ -185,6 +185,19 @@ func TestTokensTogetherShareAGap(t *testing.T) {
 	if st.ITL.N != 8 || p(t, st.ITL, 50) != 0 || p(t, st.ITL, 99) != 60 || st.ArrivalGap.N != 2 {
 		t.Errorf("itl %+v, arrival gaps %+v", st.ITL, st.ArrivalGap)
 	}
+	// Requests before and after it whose tokens come alone are in both.
+	for range 3 {
+		m.request("a", start+2, 50*ms, 45*ms, 5)
+	}
+	m.requests[0], m.requests[2] = m.requests[2], m.requests[0]
+	st = of(t, m).Stages[0]
+	if st.ITL.N != 8+12 || st.ArrivalGap.N != 2+12 || st.ArrivalGap.Max != 60 {
+		t.Errorf("itl %+v, arrival gaps %+v", st.ITL, st.ArrivalGap)
+	}
+	near(t, "arrival gap", st.ArrivalGap.Mean, 45, 1e-9)
+	m.requests[0], m.requests[2] = m.requests[2], m.requests[0]
+	m.requests = m.requests[:1]
+	r = &m.requests[0]
 	// Usage says more than the chunks: the rest came with them.
 	r.OutputTokens = 21
 	near(t, "itl by usage", of(t, m).Stages[0].ITL.Mean, 90.0/18, 1e-9)

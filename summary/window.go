@@ -160,7 +160,7 @@ func (c *Collector) closedWindow() (span, string) {
 	}
 	// Of lengths with a long tail the median is short against what lies in the
 	// window, and the phase in which it begins shows.
-	fill, e2e := w.from-l.first, int64(max(c.e2e.counts.Quantile(50), c.e2e.m.Mean())*1e3)
+	fill, e2e := w.from-l.first, int64(max(c.e2e.counts.Quantile(50), c.e2e.counts.Mean())*1e3)
 	if need := max(closedFills*fill, fill+e2e); w.to-l.first < need || w.to <= w.from {
 		return span{}, c.tooShort(fill, w.to-l.first, need)
 	}
@@ -174,7 +174,7 @@ func (c *Collector) loadEnd() int64 {
 	if sane(c.loading.loadEnd) {
 		return c.loading.loadEnd
 	}
-	return c.latest - int64(c.e2e.m.Max()*1e3)
+	return c.latest - int64(c.e2e.counts.Quantile(100)*1e3)
 }
 
 // filled is when all of n streams had a token, and how many had one.
