@@ -245,7 +245,7 @@ func TestRealVLLM(t *testing.T) {
 // A tool call's first tokens are held back by vLLM's parser, so there is a count
 // and an end to compare.
 func TestRealVLLMToolCall(t *testing.T) {
-	url := engineURL(t, "ASSAY_VLLM_URL")
+	url := engineURL(t, "ASSAY_VLLM_NGRAM_URL")
 	const body = `{"tool_choice":"required","tools":[{"type":"function","function":{"name":"look","description":"look",
 "parameters":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}}]}`
 	stillness.Timed(t, "tool call", func() error {

@@ -28,7 +28,7 @@ func TestStillIntervals(t *testing.T) {
 
 // A short look, or none, is not known to have been quiet.
 func TestTooShortIsNotQuiet(t *testing.T) {
-	if (Seen{}).Quiet() || (Seen{Intervals: least - 1}).Quiet() || !(Seen{Intervals: least}).Quiet() || (Seen{Intervals: 100, Still: 5}).Quiet() {
+	if (Seen{}).Quiet() || (Seen{Intervals: least - 1}).Quiet() || !(Seen{Intervals: least}).Quiet() || (Seen{Intervals: 100, Still: 5}).Quiet() || (Seen{Intervals: 100, Crowded: 0.05}).Quiet() {
 		t.Error("quiet means under 5 % of at least 50 intervals")
 	}
 }
