@@ -126,8 +126,9 @@ func TestInferenceGaps(t *testing.T) {
 		want []float64
 	}{
 		{"all", assay.Request{Gaps: []int32{1000, 2000}}, []float64{0.001, 0.002}},
-		{"into and out of a merged token", assay.Request{Gaps: []int32{1000, assay.MarkGap(5), 2000, 3000}}, []float64{0.001, 0.003}},
-		{"the first was merged", assay.Request{FirstMerged: true, Gaps: []int32{1000, 2000}}, []float64{0.002}},
+		{"into a merged read, and out of it", assay.Request{Gaps: []int32{1000, assay.MarkGap(5), 2000, 3000}}, []float64{0.001, 0.002, 0.003}},
+		{"the first was merged", assay.Request{FirstMerged: true, Gaps: []int32{assay.MarkGap(0), 1000, 2000}}, []float64{0.001, 0.002}},
+		{"three came together", assay.Request{Gaps: []int32{0, 1000, 2000}, ChunkTokens: []int32{1, 1, 3, 1}}, []float64{0.001, 0, 0, 0.002}},
 	} {
 		var got []float64
 		gaps(&c.r, func(v float64) { got = append(got, v) })
