@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/inference"
@@ -83,6 +84,10 @@ func (r *run) calibrate(ctx context.Context) (c calibration, err error) {
 	if err != nil {
 		return c, err
 	}
+	if r.cfg.Connection == ConnectionKeep && !r.client.Keeps(ctx, keepWatch) {
+		c.tuning.Fresh = true
+		r.event(assay.EventNote, "", "the engine closes connections that it promised to keep: a new one is made for each request", nil)
+	}
 	// llama.cpp counts in each chunk when it is asked in its own way.
 	c.tuning.TimingsPerToken = c.timed && !c.habits.CountsEach && !r.dropped[fieldTimings]
 	b, err := r.count(ctx, &c, calibrateLong)
@@ -97,6 +102,9 @@ func (r *run) calibrate(ctx context.Context) (c calibration, err error) {
 	c.ruler = ruler{perWord: per, overhead: float64(a) - per*calibrateShort}
 	return c, nil
 }
+
+// keepWatch is how long a kept connection is watched before the load.
+const keepWatch = 150 * time.Millisecond
 
 // tune sets how counts are asked for in the load.
 func (r *run) tune(c *calibration) {

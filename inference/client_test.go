@@ -256,3 +256,29 @@ func TestDiscover(t *testing.T) {
 		})
 	}
 }
+
+// An engine that closes connections which it promised to keep is found out.
+func TestKeptConnectionsThatAreClosed(t *testing.T) {
+	d, tr := dialects()[0], transports()[0]
+	for _, keeps := range []bool{true, false} {
+		c := client(t, serve(t, d, tr, func(w *wire) {
+			w.stream()
+			w.token("a")
+			w.token("b")
+			w.finish()
+			w.keep = keeps
+		}), d, tr, nil)
+		if r := ask(t, c, &Job{Prompt: "p"}); !r.OK() {
+			t.Fatalf("%s %s", r.Error, r.Detail)
+		}
+		if got := c.Keeps(t.Context(), 100*time.Millisecond); got != keeps {
+			t.Errorf("keeps %v, want %v", got, keeps)
+		}
+		c.Tune(Tuning{Fresh: !keeps})
+		for range 5 {
+			if r := ask(t, c, &Job{Prompt: "p"}); !r.OK() || (r.Connect == 0) != keeps {
+				t.Errorf("keeps %v: %s %s, connected at %d", keeps, r.Error, r.Detail, r.Connect)
+			}
+		}
+	}
+}

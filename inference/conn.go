@@ -193,20 +193,25 @@ type idle struct {
 	closed bool
 }
 
+// last gives the connection that was used last, alive or not; nil: there is none.
+func (p *idle) last() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.conns)
+	if n == 0 {
+		return nil
+	}
+	cn := p.conns[n-1]
+	p.conns[n-1] = nil
+	p.conns = p.conns[:n-1]
+	return cn
+}
+
 // take gives a connection that is alive as far as can be seen without waiting.
 func (p *idle) take(now int64) *conn {
 	for {
-		p.mu.Lock()
-		n := len(p.conns)
-		if n == 0 {
-			p.mu.Unlock()
-			return nil
-		}
-		cn := p.conns[n-1]
-		p.conns[n-1] = nil
-		p.conns = p.conns[:n-1]
-		p.mu.Unlock()
-		if now-cn.idleSince <= cn.maxIdle && cn.alive() {
+		cn := p.last()
+		if cn == nil || now-cn.idleSince <= cn.maxIdle && cn.alive() {
 			return cn
 		}
 		cn.close()

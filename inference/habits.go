@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"time"
 
 	"github.com/assay-bench/assay"
 )
@@ -51,9 +52,32 @@ type Tuning struct {
 	Counting bool
 	// TimingsPerToken asks llama.cpp to count in each chunk.
 	TimingsPerToken bool
+	// Fresh makes a new connection for each request, as Config.Fresh does.
+	Fresh bool
 }
 
 // Tune sets how to speak to the engine from now on. No request may be under way.
 func (c *Client) Tune(t Tuning) {
 	c.usage, c.counting, c.timingsPerToken = t.Usage, t.Counting, t.TimingsPerToken
+	c.fresh = c.fresh || t.Fresh
+}
+
+// Keeps reports whether the engine keeps a connection that it promised to keep,
+// for as long as it is watched. llama.cpp closes them after a streamed answer:
+// a request that is sent into the closing is lost, and is no failure of the
+// engine's. It is true when there is no connection to watch.
+func (c *Client) Keeps(ctx context.Context, watch time.Duration) bool {
+	cn := c.idle.last()
+	if cn == nil {
+		return true
+	}
+	for end := time.Now().Add(watch); time.Now().Before(end) && ctx.Err() == nil; {
+		if !cn.alive() {
+			cn.close()
+			return false
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	c.idle.put(cn)
+	return true
 }
