@@ -122,6 +122,9 @@ type StageSummary struct {
 	// together, and BurstChunksMean how many chunks such a read held.
 	BurstShare      float64 `json:"burst_share,omitempty"`
 	BurstChunksMean float64 `json:"burst_chunks_mean,omitempty"`
+	// Addresses counts the requests that were sent to each address of the
+	// engine's name, warm-ups included; nil: it has one.
+	Addresses map[string]int `json:"addresses,omitempty"`
 
 	// Of the steady window, or of the whole: see RatesOf.
 	RequestsPerSecond     float64 `json:"requests_per_second"`

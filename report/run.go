@@ -20,6 +20,7 @@ func Run(s assay.Summary, h *assay.Health) Page {
 	}
 	p.Blocks = append(p.Blocks, outcome(s)...)
 	p.Blocks = append(p.Blocks, lengths(s)...)
+	p.Blocks = append(p.Blocks, addresses(s)...)
 	p.Blocks = append(p.Blocks, Paragraph{"client ", client(s.Client)})
 	if h != nil {
 		p.Blocks = append(p.Blocks, node(s, *h)...)

@@ -28,6 +28,7 @@ type Collector struct {
 
 	requests, warmups, ok, failed, good int
 	errors                              map[assay.Failure]int
+	addresses                           map[string]int
 	lateSent                            int
 	stepped, disordered                 int
 	fromUsage, fromChunks               int
@@ -95,6 +96,7 @@ func (c *Collector) Add(r *assay.Request) {
 	c.reads += int64(max(0, r.Reads))
 	c.burstReads += int64(max(0, r.BurstReads))
 	c.burstChunks += int64(max(0, r.BurstChunks))
+	c.addAddress(r.Address)
 	c.backlog.add(r, c.plan, c.started)
 	if r.Warmup {
 		c.warmups++
@@ -129,6 +131,22 @@ func (c *Collector) Add(r *assay.Request) {
 	if !r.ClockStep {
 		c.addLatency(r)
 	}
+}
+
+// maxAddresses bounds the addresses that are told apart; the rest are "other".
+const maxAddresses = 256
+
+func (c *Collector) addAddress(address string) {
+	if address == "" {
+		return
+	}
+	if c.addresses == nil {
+		c.addresses = map[string]int{}
+	}
+	if _, known := c.addresses[address]; !known && len(c.addresses) >= maxAddresses {
+		address = "other"
+	}
+	c.addresses[address]++
 }
 
 func (c *Collector) addLatency(r *assay.Request) {

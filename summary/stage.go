@@ -50,6 +50,7 @@ func (c *Collector) Summary() assay.StageSummary {
 	if c.burstReads > 0 {
 		s.BurstChunksMean = float64(c.burstChunks) / float64(c.burstReads)
 	}
+	s.Addresses = maps.Clone(c.addresses)
 	c.rates(&s)
 	if e := c.engine; e != nil {
 		s.Engine = &assay.EngineStage{
