@@ -166,7 +166,7 @@ func hold(g Gate, a Analysis, engine, first, workload string) Held {
 			h.gate = stat.NonInferiorityAtLeast(c.Change.Lo, c.Change.Hi, limit)
 		}
 		if h.gate == stat.Undecided {
-			h.Why = "the interval holds the limit"
+			h.Why = "the interval includes the limit"
 		}
 	}
 	h.Verdict = h.gate.String()

@@ -176,7 +176,8 @@ func TestThroughputOverAGridOfLoads(t *testing.T) {
 			}
 			n++
 			ratio += st.OutputTokensPerSecond / offered
-			squares += math.Pow(st.OutputTokensPerSecond/offered-1, 2)
+			off := st.OutputTokensPerSecond/offered - 1
+			squares += off * off
 		}
 		if g.load == "at once" && n > 0 || g.ratio == 2 && n > 0 || g.ratio <= 0.03 && g.load != "at once" && n < seeds {
 			t.Errorf("%s: %d of %d have a window", g, n, seeds)

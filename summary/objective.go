@@ -171,8 +171,9 @@ func wanting(s *assay.StageSummary, o assay.Objective, q assay.Quantity) string 
 	if q.Est > o.Max {
 		side = q.Est - q.Lo
 	}
-	text := "the interval holds the limit"
-	if times := math.Pow(side/(o.Max-q.Est), 2); times > 1 && times < 1e4 {
+	text := "the interval includes the limit"
+	ratio := side / (o.Max - q.Est)
+	if times := ratio * ratio; times > 1 && times < 1e4 {
 		text += fmt.Sprintf(": about %.2g times as many requests would decide it", times)
 	} else {
 		text += ", and no number of requests that can be foreseen would decide it"

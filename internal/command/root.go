@@ -63,7 +63,7 @@ func ExitCode(err error) int {
 
 // walk gives the code of each error that was joined.
 func walk(err error, code func(int)) {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it unwraps by itself, to see each of several
 	case nil:
 	case coded:
 		code(e.code)

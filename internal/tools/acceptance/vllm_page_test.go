@@ -45,12 +45,12 @@ func readVLLM(t *testing.T, url string) vllmPage {
 
 // since gives what was counted since before, when that many requests are in it:
 // vLLM counts one a moment after it has sent its last chunk.
-func (before vllmPage) since(t *testing.T, url string, requests float64) vllmPage {
+func (p vllmPage) since(t *testing.T, url string, requests float64) vllmPage {
 	t.Helper()
 	var now vllmPage
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		now = readVLLM(t, url)
-		for name, v := range before {
+		for name, v := range p {
 			now[name] -= v
 		}
 		if now["request_success_total"] >= requests || time.Now().After(end) {
