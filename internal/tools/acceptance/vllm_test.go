@@ -86,21 +86,24 @@ func (l *looked) read(t *testing.T, dir string, before vllmPage, url string) {
 		}
 		l.requests = append(l.requests, q)
 	}
-	var calibrated, first, last map[string]float64
+	var first, last map[string]float64
+	calibrated := map[string]float64{} // of the engine, and of a dataset
 	for e, err := range rd.Events() {
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch e.Kind {
 		case assay.EventCalibrated:
-			calibrated = e.Data
+			for name, v := range e.Data {
+				calibrated[name] += v
+			}
 		case assay.EventEngineBefore:
 			first = e.Data
 		case assay.EventEngineAfter:
 			last = e.Data
 		}
 	}
-	if first == nil || last == nil || calibrated == nil {
+	if first == nil || last == nil || calibrated["requests"] == 0 {
 		t.Fatal("the run has no totals of the engine, or was not calibrated")
 	}
 	l.stage = vllmPage{}
