@@ -21,11 +21,41 @@ const sentinelEvery = int64(1e6)
 // written in order of time, and one in a millisecond at the most.
 const lateTicks = 1024
 
-// sentinel remembers when this process was late to wake.
+// sentinel remembers when this process was late to wake. It rests while no
+// request is under way.
 type sentinel struct {
-	last atomic.Int64 // when it last woke; 0: it does not run
+	busy atomic.Int32  // requests under way
+	wake chan struct{} // there is one again
+	last atomic.Int64  // when it last woke; 0: it never ran
 	n    atomic.Uint64
 	late [lateTicks]struct{ at, by atomic.Int64 }
+}
+
+// begin has the sentinel watch over a request, and end no longer.
+func (t *sentinel) begin(now int64) {
+	if t.busy.Add(1) > 1 {
+		return
+	}
+	t.last.Store(now) // until it runs, it is late from here
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *sentinel) end() { t.busy.Add(-1) }
+
+// rest waits for a request, if there is none; false: ctx has ended.
+func (t *sentinel) rest(ctx context.Context) (rested, ok bool) {
+	for t.busy.Load() == 0 {
+		rested = true
+		select {
+		case <-ctx.Done():
+			return rested, false
+		case <-t.wake:
+		}
+	}
+	return rested, ctx.Err() == nil
 }
 
 // woke notes that the sentinel woke now, by so much later than it was due.
@@ -69,31 +99,38 @@ type segments struct {
 	known bool
 	seen  uint32 // by the kernel's count, when it was last asked
 	reads uint32 // since then
+	full  bool   // the last read filled its buffer
 }
 
-// read counts a read. One that filled its buffer may have left a part of a
-// segment behind, after which reads and segments are not to be compared.
+// read counts a read. One that filled its buffer may have left segments behind,
+// which the kernel's count has already: until the socket was emptied, reads and
+// segments are not to be compared.
 func (g *segments) read(full bool) {
 	g.reads++
-	if full {
+	if full || g.full {
 		g.known = false
 	}
+	g.full = full
 }
 
 // single takes the kernel's count after a read, and reports whether each read
 // since the last time, and so this one, held a single segment.
 func (g *segments) single(count uint32, ok bool) bool {
 	one := ok && g.known && count-g.seen <= g.reads
-	g.known, g.seen, g.reads = ok, count, 0
+	g.known, g.seen, g.reads = ok && !g.full, count, 0
 	return one
 }
 
 // tickSelf runs the sentinel by a timer of the runtime.
 func (c *Client) tickSelf(ctx context.Context) {
-	timer := time.NewTimer(time.Duration(sentinelEvery))
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		if _, ok := c.sentinel.rest(ctx); !ok {
+			return
+		}
 		due := c.clock.Now() + sentinelEvery
+		timer.Reset(time.Duration(sentinelEvery))
 		select {
 		case <-ctx.Done():
 			return
@@ -101,6 +138,5 @@ func (c *Client) tickSelf(ctx context.Context) {
 		}
 		now := c.clock.Now()
 		c.sentinel.woke(now, now-due)
-		timer.Reset(time.Duration(sentinelEvery))
 	}
 }

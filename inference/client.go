@@ -73,6 +73,8 @@ type Client struct {
 	dialer net.Dialer
 	head   []byte // of each request, up to what differs
 
+	secrets secrets
+
 	counting, timingsPerToken bool
 	sentinel                  sentinel
 
@@ -136,6 +138,8 @@ func newClient(cfg Config) (*Client, error) {
 		// limits find a dead peer sooner.
 		dialer: net.Dialer{KeepAlive: -1},
 	}
+	c.sentinel.wake = make(chan struct{}, 1)
+	c.secrets = newSecrets(cfg)
 	c.gapNS = int64(c.timeouts.Gap)
 	c.streams.c = c
 	if c.ownClock {

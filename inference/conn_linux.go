@@ -129,6 +129,9 @@ func (cn *conn) pumpInto(s *stream, fd uintptr, buf *buffer) (over bool) {
 		cn.segs.read(n == len(buf.data))
 		over := s.feed(buf.data[:n])
 		if s.inRead > 1 {
+			// What arrives while we parse is counted with this read, so it may
+			// look like several segments, and then the sentinel decides; and the
+			// next read is not compared.
 			s.blame(cn.segs.single(dataSegments(fd)))
 		}
 		if over {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Found is what an engine says of itself.
@@ -104,8 +105,8 @@ func clip(s string) string {
 		s = strings.ToValidUTF8(s[:200], "")
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return -1 // Cf has those that turn the direction of writing
 		}
 		return r
 	}, s)

@@ -67,6 +67,8 @@ func (c *Client) do(ctx context.Context, s *stream, job *Job) {
 		stop := context.AfterFunc(ctx, func() { s.watch.cancel(gen) })
 		defer stop()
 	}
+	c.sentinel.begin(c.clock.Now())
+	defer c.sentinel.end()
 	werr := cn.write(msg.all)
 	outgoing.Put(msg) // the reply takes long, and has no use for it
 	r.Sent = cn.sent
@@ -82,6 +84,9 @@ func (c *Client) do(ctx context.Context, s *stream, job *Job) {
 		cn.close()
 	}
 	s.judge(kept)
+	if r.Detail != "" {
+		r.Detail = c.secrets.mask(r.Detail)
+	}
 }
 
 // composed is a request's bytes. Few are being written at any moment, however
@@ -203,11 +208,19 @@ func (s *stream) tokens() int {
 
 // answered is the engine's count of the whole answer; 0 where it gave none.
 func (s *stream) answered() int64 {
-	if s.completion == 0 && s.c.counting {
-		return s.counted()
+	n := s.completion
+	if n == 0 && s.c.counting || s.choices > 1 && !s.summed {
+		n = s.counted() // of several choices each is counted by itself
 	}
-	return s.completion
+	if s.asked > 0 && n > absurd*int64(s.asked)*int64(max(1, s.choices))+absurd {
+		return 0 // far more than was asked for: nobody counted that
+	}
+	return n
 }
+
+// absurd is how many times the tokens that were asked for an engine may count
+// and still be believed.
+const absurd = 16
 
 // settle moves what was counted into the request.
 func (s *stream) settle() {

@@ -20,13 +20,20 @@ func (c *Client) watchSelf(ctx context.Context) {
 	timer := os.NewFile(uintptr(fd), "sentinel")
 	defer timer.Close()
 	every := unix.NsecToTimespec(sentinelEvery)
-	if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Interval: every, Value: every}, nil); err != nil {
-		c.tickSelf(ctx)
-		return
-	}
 	defer context.AfterFunc(ctx, func() { _ = timer.SetReadDeadline(time.Unix(1, 0)) })() // fails only when it is closed
-	due := c.clock.Now() + sentinelEvery
+	due := int64(0)
 	for {
+		rested, ok := c.sentinel.rest(ctx)
+		if !ok {
+			return
+		}
+		if rested || due == 0 {
+			if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Interval: every, Value: every}, nil); err != nil {
+				c.tickSelf(ctx)
+				return
+			}
+			due = c.clock.Now() + sentinelEvery
+		}
 		var b [8]byte
 		if _, err := timer.Read(b[:]); err != nil {
 			return

@@ -73,6 +73,7 @@ type stream struct {
 	usage              bool // the engine's count of the whole request came
 	summed             bool // in an event of its own
 	choices            int  // that were seen
+	asked              int  // tokens that were asked for; 0: the engine decides
 	prompt, completion int64
 	cached             int64
 	counts             []int64 // completion tokens by choice, as told up to now
@@ -155,6 +156,7 @@ func (s *stream) reset(r *assay.Request, job *Job) {
 	r.FirstMerged, r.FirstLag, r.MaxLag, r.ClockStep = false, 0, 0, false
 
 	asked := max(0, job.MaxTokens) * s.multi
+	s.asked = asked
 	s.maxMarks = maxMarks + 4*asked
 	if want := min(asked+16, keepMarks); cap(s.marks) < want || cap(s.marks) > keepMarks {
 		s.marks = make([]mark, 0, want)

@@ -247,12 +247,17 @@ func TestSegmentsTellBursts(t *testing.T) {
 	if g.single(5, true) {
 		t.Error("one read and two segments")
 	}
+	// A read that filled its buffer leaves segments behind that are counted.
 	g.read(true)
-	if g.single(6, true) {
+	if g.single(300, true) {
 		t.Error("a read that filled its buffer")
 	}
 	g.read(false)
-	if !g.single(7, true) || g.single(7, false) {
+	if g.single(300, true) {
+		t.Error("the rest of what one that filled its buffer left")
+	}
+	g.read(false)
+	if !g.single(301, true) || g.single(301, false) {
 		t.Error("the kernel did not say")
 	}
 }
@@ -280,6 +285,19 @@ func TestSentinelBlames(t *testing.T) {
 		got := s.worst(tt.prev*ms, tt.now*ms) > clearedBy((tt.now-tt.prev)*ms)
 		if got != tt.clientFault {
 			t.Errorf("%s: the client's fault: %v", tt.name, got)
+		}
+	}
+}
+
+// A count that is far beyond what was asked for is nobody's: visible chunks are
+// the tokens then.
+func TestAbsurdCountsAreNotBelieved(t *testing.T) {
+	for _, tuning := range []Tuning{{}, {Counting: true}} {
+		r, _ := play(t, OpenAIChat, tuning, Job{MaxTokens: 12}, []timed{
+			{10, chat(text("a"), false, 1)}, {20, chat(text("b"), false, 1_000_000)}, {30, chat(text("c"), true, 2_000_000)}, {31, usage(2_000_000)}, {32, "[DONE]"},
+		})
+		if !r.OK() || r.OutputTokens != 3 || r.TokensFrom != "chunks" || r.ChunkTokens != nil {
+			t.Errorf("%d tokens from %q, chunks of %v", r.OutputTokens, r.TokensFrom, r.ChunkTokens)
 		}
 	}
 }
