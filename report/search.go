@@ -35,7 +35,7 @@ func findMax(f assay.FindMax) string {
 		}
 	}
 	if len(aside) > 0 {
-		fmt.Fprintf(&b, "\nSet aside, as all violations lie within half of the stage: %s.", strings.Join(aside, ", "))
+		fmt.Fprintf(&b, " Set aside, as all violations lie within half of the stage: %s.", strings.Join(aside, ", "))
 	}
 	return b.String()
 }

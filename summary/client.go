@@ -251,7 +251,7 @@ func (c *client) judge(s *assay.ClientSummary) {
 
 // morePriority names the flag that helps a client that gets too little processor
 // time.
-const morePriority = "--priority high or realtime lets it run before an engine on the same machine"
+const morePriority = "--priority realtime lets it run before an engine on the same machine"
 
 // blame names the limit that the client met. A limit that was met in so many
 // words is the cause; otherwise the processor is, with what shows it. A degraded

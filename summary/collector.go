@@ -243,9 +243,10 @@ func (c *Collector) keepsLimits(r *assay.Request) bool {
 			whole, ok = r.TTFT()
 			ns = float64(whole)
 		case "tpot":
-			// An answer whose tokens all came at once has no time per further
-			// token, and so breaks no limit on it.
-			if ns, ok = r.TPOT(); !ok && r.OutputTokens > 0 && r.OutputTokens <= r.FirstTokens() {
+			// An answer of one token has no time per further token, and so breaks
+			// no limit on it. The pace of one that came all at once is unknown,
+			// and so not known to be good.
+			if ns, ok = r.TPOT(); !ok && r.OutputTokens == 1 {
 				continue
 			}
 		case "e2el":

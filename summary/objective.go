@@ -29,7 +29,12 @@ const unansweredMost = 0.01
 // also fail when the error rate is certainly above 1 % and no objective speaks
 // of errors, or when an open stage did not keep up with its rate; and unknown
 // when there are no objectives.
-func hold(s *assay.StageSummary, objectives []assay.Objective) ([]assay.Held, assay.Verdict) {
+//
+// A percentile is one of those that have the figure. So what passes must also
+// hold when those that hung or had no such figure count as violations: see
+// survivors.
+func (c *Collector) hold(s *assay.StageSummary) ([]assay.Held, assay.Verdict) {
+	objectives := c.judge.Objectives
 	if len(objectives) == 0 {
 		return nil, assay.Unknown
 	}
@@ -40,11 +45,14 @@ func hold(s *assay.StageSummary, objectives []assay.Objective) ([]assay.Held, as
 			kept = v
 		}
 	}
-	for _, o := range objectives {
+	for k, o := range objectives {
 		q := measured(s, o)
 		v := verdict(q, o)
 		if v == assay.Unknown && q.Known() {
 			q.Why = wanting(s, o, q)
+		}
+		if v == assay.Pass {
+			v, q.Why = c.survivors(k)
 		}
 		errorsJudged = errorsJudged || o.Metric == "error_rate"
 		out = append(out, assay.Held{Objective: o, Measured: q, Verdict: v})
@@ -57,6 +65,37 @@ func hold(s *assay.StageSummary, objectives []assay.Objective) ([]assay.Held, as
 		lower(assay.Fail) // a rate that the engine falls behind at is not kept
 	}
 	return out, kept
+}
+
+// survivors judges an objective again that those requests keep which have its
+// figure: with those that hung or had no such figure as violations it must still
+// be kept, and it is broken when those that certainly violate it are too many by
+// themselves. The engine's failures are for the error rate to judge.
+func (c *Collector) survivors(k int) (assay.Verdict, string) {
+	t := &c.trials[k]
+	sample, _ := c.sampleOf(t.objective.Metric)
+	broken := t.failed - t.errored
+	if broken+t.missing == 0 || sample == nil {
+		return assay.Pass, ""
+	}
+	above := c.above(t.objective)
+	n := int(sample.counts.N()) + broken + t.missing
+	tau := max(1, sample.series.Tau())
+	share := func(k int) (lo, hi float64) {
+		whole := max(1, math.Round(float64(n)/tau))
+		return stat.ProportionInterval(int64(min(whole, math.Ceil(float64(k)/tau))), int64(whole), 0.95)
+	}
+	allowed := unansweredMost // of a mean that leaves them out
+	if level, ok := t.objective.Level(); ok {
+		allowed = 1 - level/100
+	}
+	if lo, _ := share(above + broken); lo > allowed {
+		return assay.Fail, fmt.Sprintf("%d of %d requests hung or had no answer, more than it allows", broken, n)
+	}
+	if _, hi := share(above + broken + t.missing); hi > allowed {
+		return assay.Unknown, fmt.Sprintf("%d of %d requests have no such figure, because they hung or had no answer: with them it may be broken", broken+t.missing, n)
+	}
+	return assay.Pass, ""
 }
 
 // errorsKept judges errors that no objective speaks of: it finds too many, and

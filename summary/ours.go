@@ -78,7 +78,9 @@ func (o *oursOf) add(r *assay.Request) {
 	if tokens > 0 {
 		o.perToken += float64(e2e) / float64(tokens)
 		o.later += tokens - 1
-		o.held += max(0, int64(r.FirstTokens())-1)
+		if !r.FirstMerged { // else it was the client that read them together
+			o.held += max(0, int64(r.FirstTokens())-1)
+		}
 	}
 	o.gaps += int64(len(r.Gaps))
 	o.silent += int64(strings.Count(r.Other, "e"))

@@ -65,7 +65,7 @@ func (c *Collector) Summary() assay.StageSummary {
 	if c.warmupE2E.N() > 0 {
 		s.WarmupE2EMS = c.warmupE2E.Mean() / 1e6
 	}
-	s.Objectives, s.Kept = hold(&s, c.judge.Objectives)
+	s.Objectives, s.Kept = c.hold(&s)
 	for k := range s.Objectives {
 		s.Objectives[k].Trials = c.trialOf(k, &s)
 	}

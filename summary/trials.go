@@ -21,6 +21,8 @@ const (
 type trial struct {
 	objective   assay.Objective
 	failed      int // requests without the figure that certainly violate the limit
+	errored     int // of these, failures of the engine, which the error rate judges
+	missing     int // requests without the figure that may violate it
 	requests    int // that were judged by it
 	first, last int64
 	halves      [2]stat.Moments // of the stage, for a mean
@@ -64,8 +66,23 @@ func (t *trial) add(r *assay.Request, started, duration int64) {
 	case !r.OK() && t.lost(r):
 		t.requests++
 		t.failed++
+		if r.Error.OfEngine() {
+			t.errored++
+		}
 		t.violation(r.End)
-	case !r.OK() || !ok:
+	case !r.OK():
+		if r.Error == assay.FailCensored {
+			t.missing++
+		}
+	case !ok && t.objective.Metric == "ttfo":
+		// Who never saw an answer waited for longer than any limit.
+		t.requests++
+		t.failed++
+		t.violation(r.End)
+	case !ok:
+		if r.OutputTokens > 1 {
+			t.missing++ // all of it came at once, and nobody knows its pace
+		}
 	default:
 		t.requests++
 		if ns/1e6 > t.objective.Max {
