@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,8 @@ type calibration struct {
 	timed  bool // it sends timings as llama.cpp does
 	tuning inference.Tuning
 
-	requests, input, output int // what was asked of the engine
+	asked                   int // requests that were sent
+	requests, input, output int // that were answered, and their tokens
 }
 
 // learn calibrates, and sets the client to the engine's habits.
@@ -138,20 +140,15 @@ func (r *run) count(ctx context.Context, c *calibration, words int) (int, error)
 	var failed *assay.Request // the one whose words are told
 	var guessed []string      // fields dropped without being named
 	for try := 0; try < tries; try++ {
-		req := &assay.Request{ID: fmt.Sprintf("%scalibrate-%d-%d", r.cfg.RequestIDs, words, try+len(guessed)), Scheduled: r.clock.Now()}
-		r.client.Tune(c.tuning)
-		habits := r.client.Learn(ctx, &inference.Job{
-			Prompt: text, MaxTokens: calibrateTokens, Extra: r.body,
-			IgnoreEOS: r.cfg.Sampling.IgnoreEOS && !r.dropped[fieldIgnoreEOS],
-		}, req)
+		req, habits := r.ask(ctx, c, text)
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
 		if req.OK() || req.Error == assay.FailEmpty {
-			if len(guessed) > 0 {
-				r.sayDropped(failed, guessed...)
-			}
 			c.add(req, habits, r.cfg.Backend)
+			if len(guessed) > 0 {
+				r.sayDropped(failed, r.restore(ctx, c, text, guessed)...)
+			}
 			return req.InputTokens, nil
 		}
 		field, named := "", false
@@ -183,6 +180,46 @@ func (r *run) count(ctx context.Context, c *calibration, words int) (int, error)
 		status = fmt.Sprintf(" (HTTP %d)", failed.Status)
 	}
 	return 0, fmt.Errorf("%w: the first request to %s failed: %s%s: %s", ErrNothingMeasured, r.cfg.URL, failed.Error, status, failed.Detail)
+}
+
+// ask sends one calibrating request, with the load's own body.
+func (r *run) ask(ctx context.Context, c *calibration, text string) (*assay.Request, inference.Habits) {
+	c.asked++
+	req := &assay.Request{ID: fmt.Sprintf("%scalibrate-%d", r.cfg.RequestIDs, c.asked), Scheduled: r.clock.Now()}
+	r.client.Tune(c.tuning)
+	habits := r.client.Learn(ctx, &inference.Job{
+		Prompt: text, MaxTokens: calibrateTokens, Extra: r.body,
+		IgnoreEOS: r.cfg.Sampling.IgnoreEOS && !r.dropped[fieldIgnoreEOS],
+	}, req)
+	return req, habits
+}
+
+// restore gives back the fields that were dropped on the way to the one that the
+// engine refuses, the last of them, and returns those that stay dropped.
+func (r *run) restore(ctx context.Context, c *calibration, text string, guessed []string) (dropped []string) {
+	last := len(guessed) - 1
+	dropped = []string{guessed[last]}
+	for _, field := range slices.Backward(guessed[:last]) {
+		before := c.tuning
+		delete(r.dropped, field)
+		switch field {
+		case fieldEach:
+			c.tuning.Usage = inference.UsageEach
+		case fieldUsage:
+			c.tuning.Usage = inference.UsageOnce
+		case fieldTimings:
+			c.tuning.TimingsPerToken = true
+		}
+		req, habits := r.ask(ctx, c, text)
+		if req.OK() {
+			c.add(req, habits, r.cfg.Backend)
+			continue
+		}
+		c.tuning = before
+		r.dropped[field] = true
+		dropped = append(dropped, field)
+	}
+	return dropped
 }
 
 // add takes what one answer told.

@@ -188,7 +188,7 @@ func DefaultConfig() Config {
 		},
 		Telemetry: Telemetry{Interval: assay.Duration(100 * time.Millisecond)},
 		NumRuns:   1,
-		Priority:  PriorityHigh,
+		Priority:  PriorityNormal, // a command raises its own process; a library does not
 	}
 	c.Load.Grace = assay.Duration(30 * time.Second)
 	quick := BuiltinScenarios()[0]

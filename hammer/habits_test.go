@@ -1,8 +1,11 @@
 package hammer
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -138,10 +141,17 @@ func TestARefusalEndsTheRun(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 
-	// One that takes the calibrating requests and refuses the load's.
+	// One that takes the calibrating requests and refuses the load's. Its words
+	// hold numbers that differ from request to request.
 	url := engine(t, simulate.Config{TTFT: time.Millisecond, ITL: time.Millisecond})
 	asked.Store(0)
-	proxy := httptest.NewServer(refusing(url, 4, &asked))
+	proxy := httptest.NewServer(refusing(url, func([]byte) string {
+		n := asked.Add(1)
+		if n <= 4 {
+			return ""
+		}
+		return fmt.Sprintf("the prompt is too long: request %d has %d tokens", n, 8000+n%7)
+	}))
 	defer proxy.Close()
 	cfg := short(proxy.URL, "openai-chat")
 	cfg.Load.Requests = 2000
@@ -154,16 +164,46 @@ func TestARefusalEndsTheRun(t *testing.T) {
 	}
 }
 
-// refusing passes the first requests on, and refuses those after them.
-func refusing(url string, first int64, asked *atomic.Int64) http.Handler {
+// An engine that refuses one field without naming it loses that one, and no
+// other.
+func TestOnlyTheRefusedFieldIsDropped(t *testing.T) {
+	url := engine(t, simulate.Config{TTFT: time.Millisecond, ITL: time.Millisecond})
+	proxy := httptest.NewServer(refusing(url, func(body []byte) string {
+		if bytes.Contains(body, []byte("ignore_eos")) {
+			return "extra inputs are not permitted"
+		}
+		return ""
+	}))
+	defer proxy.Close()
+	dir := filepath.Join(t.TempDir(), "run")
+	sum, err := Run(t.Context(), short(proxy.URL, "openai-chat"), dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Stages[0].TokensFrom != "usage" {
+		t.Errorf("tokens from %q", sum.Stages[0].TokensFrom)
+	}
+	if w := strings.Join(events(t, dir, assay.EventWarning), "\n"); !strings.Contains(w, "without ignore_eos,") {
+		t.Errorf("warnings: %s", w)
+	}
+}
+
+// refusing passes requests on, but for those that refuse has words for.
+func refusing(url string, refuse func(body []byte) string) http.Handler {
 	pass := &http.Transport{DisableKeepAlives: true}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := asked.Add(1); n > first {
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte(`{"error":{"message":"the prompt is too long"}}`))
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
 			return
 		}
-		out, err := http.NewRequestWithContext(r.Context(), r.Method, url+r.URL.Path, r.Body)
+		if r.Method == http.MethodPost {
+			if words := refuse(body); words != "" {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprintf(w, `{"error":{"message":%q}}`, words)
+				return
+			}
+		}
+		out, err := http.NewRequestWithContext(r.Context(), r.Method, url+r.URL.Path, bytes.NewReader(body))
 		if err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
@@ -176,14 +216,7 @@ func refusing(url string, first int64, asked *atomic.Int64) http.Handler {
 		defer resp.Body.Close()
 		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
 		w.WriteHeader(resp.StatusCode)
-		buf := make([]byte, 4096)
-		for {
-			n, err := resp.Body.Read(buf)
-			_, _ = w.Write(buf[:n])
-			if err != nil {
-				return
-			}
-		}
+		_, _ = io.Copy(w, resp.Body)
 	})
 }
 

@@ -2,6 +2,7 @@ package hammer
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/assay-bench/assay"
@@ -26,9 +27,16 @@ type refusals struct {
 	took  bool // the engine took a request before
 }
 
-// add counts a refusal, and reports whether they are too many.
+// add counts a refusal, and reports whether they are too many. Numbers and ids
+// in its words differ from request to request, and are passed over.
 func (r *refusals) add(words string) bool {
-	if r.words != words {
+	all := strings.Fields(words)
+	for i, w := range all {
+		if strings.ContainsAny(w, "0123456789") {
+			all[i] = "#"
+		}
+	}
+	if words = strings.Join(all, " "); r.words != words {
 		r.words, r.n = words, 0
 	}
 	r.n++

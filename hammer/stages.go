@@ -176,8 +176,8 @@ func (r *run) job(req *assay.Request) *inference.Job {
 	s := r.cfg.Sampling
 	job := &inference.Job{Prompt: p.text, MaxTokens: p.output, IgnoreEOS: s.IgnoreEOS && !r.dropped[fieldIgnoreEOS]}
 	if b := r.batchOf(); b > 1 {
-		job.Prompts = []string{p.text}
-		for i := 1; i < b; i++ {
+		p.input = 0
+		for i := range b { // b prompts of this request's own
 			next := r.source.at(req.Prompt*b + i)
 			job.Prompts = append(job.Prompts, next.text)
 			p.input += next.input

@@ -35,7 +35,13 @@ func (r *run) supply(ctx context.Context, ruler ruler, before *journal.Resumed) 
 	if before != nil {
 		// Numbers that were under way when the run broke off are not used
 		// again: a late answer to one must not be taken for another.
-		first = max(before.NextPrompt(), r.past.ids) + 1<<16
+		jump := 1 << 16
+		if set, ok := r.source.(listed); ok {
+			// A dataset goes on where it was: whole rounds are jumped.
+			n := len(set.all)
+			jump = (jump + n - 1) / n * n
+		}
+		first = max(before.NextPrompt(), r.past.ids) + jump
 	}
 	r.next.Store(int64(first))
 	if r.trace != nil {
