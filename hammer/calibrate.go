@@ -128,10 +128,10 @@ func (r *run) tune(c *calibration) {
 // unusable: an engine that fails now and then is still worth measuring.
 const tries = 5
 
-// calibrateTokens is how long the answers of calibration are: long enough to
-// see a count rise more than once, also where a parser swallows the first
-// tokens of a tool call.
-const calibrateTokens = 24
+// calibrateTokens is how long the answers of calibration are: as long as the
+// load's, and at least long enough to see a count rise more than once. A parser
+// swallows the first tokens of a tool call: of vLLM's, 28 and then 15.
+func (c *Config) calibrateTokens() int { return min(max(24, c.Data.OutputTokens), 64) }
 
 // count asks the engine for the tokens of a prompt of so many words. A field
 // that the engine refuses is dropped, and said.
@@ -188,7 +188,7 @@ func (r *run) ask(ctx context.Context, c *calibration, text string) (*assay.Requ
 	req := &assay.Request{ID: fmt.Sprintf("%scalibrate-%d", r.cfg.RequestIDs, c.asked), Scheduled: r.clock.Now()}
 	r.client.Tune(c.tuning)
 	habits := r.client.Learn(ctx, &inference.Job{
-		Prompt: text, MaxTokens: calibrateTokens, Extra: r.body,
+		Prompt: text, MaxTokens: r.cfg.calibrateTokens(), Extra: r.body,
 		IgnoreEOS: r.cfg.Sampling.IgnoreEOS && !r.dropped[fieldIgnoreEOS],
 	}, req)
 	return req, habits
