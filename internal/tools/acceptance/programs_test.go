@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/tools/stillness"
 )
 
 // program gives the path of a built program. The checks time things, so they
@@ -187,18 +188,12 @@ func hammer(t *testing.T, s *simulator, args ...string) (result, string, assay.S
 	return r, dir, sum
 }
 
-// best tries up to three times and fails with the last reason: these machines
-// are noisy, and a limit is about what the program can do.
+// best tries a check that times something up to three times: these machines are
+// noisy, and a limit is about what the program can do. Where the machine stood
+// still at each failure, that is what was measured, and the check is skipped.
 func best(t *testing.T, what string, try func() error) {
 	t.Helper()
-	var err error
-	for i := range 3 {
-		if err = try(); err == nil {
-			return
-		}
-		say(t, "%s, try %d: %v", what, i+1, err)
-	}
-	t.Errorf("%s: %v", what, err)
+	stillness.Timed(t, what, try)
 }
 
 func p(d assay.Dist, level float64) float64 {
