@@ -112,7 +112,7 @@ func short(path string) (string, bool) {
 func TestImportsFollowTheTable(t *testing.T) {
 	for _, p := range packages(t) {
 		name, ok := short(p.ImportPath)
-		if !ok || strings.HasPrefix(name, "internal/tools/") {
+		if !ok || strings.HasPrefix(name, "tools/") {
 			continue // tools of our own workshop may look at everything
 		}
 		if strings.HasSuffix(name, "test") {
@@ -191,7 +191,7 @@ func eachFile(t *testing.T, visit func(dir, path string, fset *token.FileSet, f 
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != "." || d.Name() == "testdata" || path == "internal/tools" || strings.HasSuffix(d.Name(), "test")) {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != "." || d.Name() == "testdata" || path == "tools" || strings.HasSuffix(d.Name(), "test")) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -247,7 +247,7 @@ func TestInterfacesAreSmall(t *testing.T) {
 func TestOnlySummaryTakesQuantiles(t *testing.T) {
 	for _, p := range packages(t) {
 		name, ok := short(p.ImportPath)
-		if ok && name != "summary" && name != "compare" && name != "claims" && name != "load" && !strings.HasPrefix(name, "internal/tools/") && slices.Contains(p.Imports, module+"/stat") {
+		if ok && name != "summary" && name != "compare" && name != "claims" && name != "load" && !strings.HasPrefix(name, "tools/") && slices.Contains(p.Imports, module+"/stat") {
 			t.Errorf("%s imports stat; quantiles over requests are summary's", name)
 		}
 	}

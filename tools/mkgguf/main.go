@@ -7,7 +7,7 @@
 // sense. The cost of a token depends on the shape alone, so a random model is
 // as good to measure as a trained one of its size.
 //
-//	$ go run ./internal/tools/mkgguf -layers 8 -hidden 512 -heads 8 -words 2000 -o mid.gguf
+//	$ go run ./tools/mkgguf -layers 8 -hidden 512 -heads 8 -words 2000 -o mid.gguf
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/assay-bench/assay/internal/tools/stillness"
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 const excessRounds = 10

@@ -53,7 +53,7 @@ func assayProgram(t *testing.T) string {
 
 func statementsProgram(t *testing.T) string {
 	t.Helper()
-	return goProgram(t, "statements", "github.com/assay-bench/assay/internal/tools/statements")
+	return goProgram(t, "statements", "github.com/assay-bench/assay/tools/statements")
 }
 
 // goProgram builds a program once for all tests.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
-	"github.com/assay-bench/assay/internal/tools/stillness"
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 // program gives the path of a built program. The checks time things, so they
@@ -56,7 +56,7 @@ func long() bool { return os.Getenv("MODE") == "long" }
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), name)
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/assay-bench/assay/internal/tools/"+name).CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", bin, "github.com/assay-bench/assay/tools/"+name).CombinedOutput()
 	if err != nil {
 		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}

@@ -5,7 +5,7 @@
 // A run that says nothing is not a good run: input that ends before its
 // packages do, or holds no test at all, exits non-zero. So does any failure.
 //
-//	$ go test -json ./... | go run ./internal/tools/testcount -counts FILE
+//	$ go test -json ./... | go run ./tools/testcount -counts FILE
 //
 // With -counts the three numbers are also written to FILE, for a script that
 // sums over several runs.

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/assay-bench/assay"
-	"github.com/assay-bench/assay/internal/tools/stillness"
 	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 // looked is a run against vLLM, beside what vLLM counted meanwhile.
