@@ -26,43 +26,57 @@ const module = "github.com/assay-bench/assay"
 // mayImport is the table of docs/design.md: what each package may import of
 // ours. A package that is not in it must be added to both.
 var mayImport = map[string][]string{
-	"":                         {},
-	"stat":                     {},
-	"inference":                {"", "internal/clock"},
-	"simulate":                 {""},
-	"load":                     {"", "stat"},
-	"telemetry":                {"", "internal/nvml", "internal/proc"},
-	"verify":                   {"", "internal/opencl", "internal/cuda", "internal/proc"},
-	"journal":                  {"", "internal/disk"},
-	"summary":                  {"", "stat"},
-	"score":                    {""},
-	"report":                   {""},
-	"report/dialect":           {""},
-	"report/parquet":           {""},
-	"report/plot":              {"report"},
-	"compare":                  {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "inference", "internal/disk", "internal/proc"},
-	"claims":                   {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "internal/disk", "internal/opencl", "internal/proc"},
-	"hammer":                   {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},
-	"ledger":                   {"", "journal", "internal/disk", "internal/proc"},
-	"ledger/outbox":            {"ledger", "internal/disk"},
-	"ledger/kafka":             {"", "ledger", "ledger/outbox"},
-	"ledger/tlog":              {"ledger", "internal/parallel"},
-	"ledger/witness":           {"ledger", "internal/disk"},
-	"ledger/notary":            {"ledger", "ledger/tlog", "internal/disk", "internal/parallel"},
-	"internal/clock":           {},
-	"internal/disk":            {},
-	"internal/foreign":         {},
-	"internal/promtext":        {},
-	"internal/parallel":        {},
-	"internal/nvml":            {},
-	"internal/opencl":          {},
-	"internal/cuda":            {},
-	"internal/proc":            {},
-	"internal/command":         {"", "hammer", "internal/disk", "journal", "ledger", "ledger/outbox", "report", "report/dialect", "score", "simulate", "summary", "telemetry", "verify"},
-	"internal/command/operate": {"", "claims", "compare", "internal/command", "internal/proc", "journal", "ledger", "ledger/kafka", "ledger/notary", "ledger/outbox", "ledger/tlog", "ledger/witness", "report", "report/parquet", "report/plot"},
-	"deploy":                   {},
-	"cmd/assay":                {"internal/command", "internal/command/operate"},
-	"cmd/assay-node":           {"internal/command"},
+	"":               {},
+	"stat":           {},
+	"inference":      {"", "internal/clock"},
+	"simulate":       {""},
+	"load":           {"", "stat"},
+	"telemetry":      {"", "internal/nvml", "internal/proc"},
+	"verify":         {"", "internal/opencl", "internal/cuda", "internal/proc"},
+	"journal":        {"", "internal/disk"},
+	"summary":        {"", "stat"},
+	"score":          {""},
+	"report":         {""},
+	"report/dialect": {""},
+	"report/parquet": {""},
+	"report/plot":    {"report"},
+	"compare":        {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "inference", "internal/disk", "internal/proc"},
+	"claims":         {"", "stat", "hammer", "journal", "summary", "report", "telemetry", "internal/disk", "internal/opencl", "internal/proc"},
+	"hammer":         {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},
+	"deploy":         {},
+
+	"ledger":         {"", "journal", "internal/disk", "internal/proc"},
+	"ledger/outbox":  {"ledger", "internal/disk"},
+	"ledger/kafka":   {"", "ledger", "ledger/outbox"},
+	"ledger/tlog":    {"ledger", "internal/parallel"},
+	"ledger/witness": {"ledger", "internal/disk"},
+	"ledger/notary":  {"ledger", "ledger/tlog", "internal/disk", "internal/parallel"},
+
+	"internal/clock":    {},
+	"internal/disk":     {},
+	"internal/foreign":  {},
+	"internal/promtext": {},
+	"internal/parallel": {},
+	"internal/nvml":     {},
+	"internal/opencl":   {},
+	"internal/cuda":     {},
+	"internal/proc":     {},
+
+	"cmd/internal/cli":            {"", "internal/disk"},
+	"cmd/internal/cli/keys":       {"ledger"},
+	"cmd/internal/cli/native":     {"", "telemetry", "verify"},
+	"cmd/internal/cli/publish":    {"", "cmd/internal/cli", "ledger", "ledger/outbox", "telemetry"},
+	"cmd/internal/hammer":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "journal", "ledger", "report", "report/dialect", "score", "summary", "telemetry", "verify"},
+	"cmd/internal/verify":         {"", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "journal", "report", "verify"},
+	"cmd/internal/simulate":       {"internal/disk", "simulate"},
+	"cmd/internal/report":         {"", "cmd/internal/cli", "hammer", "journal", "report", "summary"},
+	"cmd/internal/report/parquet": {"cmd/internal/cli", "cmd/internal/report", "journal", "report/parquet"},
+	"cmd/internal/ledger":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "hammer", "internal/disk", "journal", "ledger", "summary", "telemetry"},
+	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},
+	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "internal/proc", "report", "report/plot"},
+	"cmd/internal/claims":         {"", "claims", "cmd/internal/cli", "cmd/internal/cli/native", "report"},
+	"cmd/assay":                   {"cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
+	"cmd/assay-node":              {"cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }
 
 // ground is what every package may import but the root and stat, which import
@@ -70,8 +84,8 @@ var mayImport = map[string][]string{
 const ground = "internal/foreign"
 
 type listed struct {
-	ImportPath string
-	Imports    []string
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
 }
 
 func goList(t *testing.T, args ...string) []byte {
@@ -90,7 +104,7 @@ func goList(t *testing.T, args ...string) []byte {
 func packages(t *testing.T) []listed {
 	t.Helper()
 	var all []listed
-	dec := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Imports", "./...")))
+	dec := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Imports,TestImports,XTestImports", "./...")))
 	for {
 		var p listed
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
@@ -137,6 +151,67 @@ func TestImportsFollowTheTable(t *testing.T) {
 	}
 }
 
+// The floors of the house, whatever the table says: internal is the ground and
+// imports nothing of ours beside itself, tests included; nothing but cmd imports
+// cmd/internal; and there no command imports another's, for what they share is in
+// cli.
+func TestFloors(t *testing.T) {
+	for _, p := range packages(t) {
+		name, _ := short(p.ImportPath)
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			dep, ours := short(imp)
+			if !ours {
+				continue
+			}
+			if strings.HasPrefix(name, "internal/") && !strings.HasPrefix(dep, "internal/") {
+				t.Errorf("%s imports %s; internal is the ground, and stands on nothing of ours", name, imp)
+			}
+			if why := aboveGround(name, dep); why != "" {
+				t.Errorf("%s imports %s; %s", name, imp, why)
+			}
+		}
+	}
+}
+
+// aboveGround says why a package may not import one of cmd; empty: it may.
+func aboveGround(name, dep string) string {
+	command, below := strings.CutPrefix(dep, "cmd/internal/")
+	switch {
+	case !strings.HasPrefix(dep, "cmd/"):
+		return ""
+	case !strings.HasPrefix(name, "cmd/"):
+		return "only cmd imports what is below cmd"
+	case !below:
+		return "a main is no library"
+	}
+	noun, _, _ := strings.Cut(command, "/")
+	own, inside := strings.CutPrefix(name, "cmd/internal/")
+	if own, _, _ = strings.Cut(own, "/"); inside && noun != "cli" && noun != own {
+		return "what two commands share is in cmd/internal/cli"
+	}
+	return ""
+}
+
+func TestFloorsAreSeen(t *testing.T) {
+	for _, c := range []struct {
+		name, dep string
+		bad       bool
+	}{
+		{"cmd/assay", "cmd/internal/hammer", false},
+		{"cmd/internal/hammer", "cmd/internal/cli/keys", false},
+		{"cmd/internal/ledger/operate", "cmd/internal/ledger", false},
+		{"cmd/internal/hammer", "hammer", false},
+		{"cmd/internal/hammer", "cmd/internal/verify", true},
+		{"cmd/internal/cli/keys", "cmd/internal/ledger", true},
+		{"deploy", "cmd/internal/cli", true},
+		{"cmd/internal/cli", "cmd/assay", true},
+	} {
+		if why := aboveGround(c.name, c.dep); (why != "") != c.bad {
+			t.Errorf("%s imports %s: %q", c.name, c.dep, why)
+		}
+	}
+}
+
 // What the node's binary is made of changes only on purpose.
 func TestNodeDependenciesAreGolden(t *testing.T) {
 	var deps []string
@@ -178,7 +253,7 @@ func lineDiff(want, got string) string {
 	return b.String()
 }
 
-// forbidden are calls that only cmd and internal/command may make.
+// forbidden are calls that only cmd may make.
 var forbidden = map[string][]string{
 	"os":  {"Exit", "Getenv", "LookupEnv", "Environ", "Setenv", "ExpandEnv", "Executable"},
 	"log": {"Fatal", "Fatalf", "Fatalln", "Print", "Printf", "Println"},
@@ -211,14 +286,14 @@ func eachFile(t *testing.T, visit func(dir, path string, fset *token.FileSet, f 
 
 func TestForbiddenCalls(t *testing.T) {
 	eachFile(t, func(dir, _ string, fset *token.FileSet, f *ast.File) {
-		if strings.HasPrefix(dir, "cmd/") || strings.HasPrefix(dir, "internal/command") {
+		if strings.HasPrefix(dir, "cmd/") {
 			return
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch x := n.(type) {
 			case *ast.SelectorExpr:
 				if pkg, ok := x.X.(*ast.Ident); ok && slices.Contains(forbidden[pkg.Name], x.Sel.Name) {
-					t.Errorf("%s: %s.%s belongs in cmd or internal/command", fset.Position(x.Pos()), pkg.Name, x.Sel.Name)
+					t.Errorf("%s: %s.%s belongs in cmd", fset.Position(x.Pos()), pkg.Name, x.Sel.Name)
 				}
 			case *ast.FuncDecl:
 				if x.Name.Name == "init" && x.Recv == nil {

@@ -1,13 +1,13 @@
-// Package deploy_test holds compose.yaml, the Dockerfile and the commands in the
-// documents to what they must keep, on a machine without Docker: the schema of
-// the Compose Specification, rules of our own, and our own command line.
+// Package deploy_test holds compose.yaml and the Dockerfile to what they must
+// keep, on a machine without Docker: the schema of the Compose Specification and
+// rules of our own. That the program takes the command lines is tested in
+// cmd/assay.
 package deploy_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +19,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/assay-bench/assay/internal/command/operate"
 	"github.com/assay-bench/assay/internal/parttest"
 )
 
@@ -251,151 +250,6 @@ func TestNamesAreDeclared(t *testing.T) {
 			t.Errorf("config %s is not used", x)
 		}
 	}
-}
-
-// parse reads a command line of ours as far as it goes without doing anything.
-func parse(args []string) error {
-	root := operate.Assay()
-	cmd, rest, err := root.Find(args)
-	if err != nil {
-		return err
-	}
-	if !cmd.Runnable() || cmd == root {
-		return fmt.Errorf("%q is not a command that runs", cmd.CommandPath())
-	}
-	if err := cmd.ParseFlags(rest); err != nil {
-		return err
-	}
-	return cmd.ValidateArgs(cmd.Flags().Args())
-}
-
-func TestCommandLines(t *testing.T) {
-	for _, bad := range []string{"ledger witness --dri x", "ledger nothing", "ledger verify", "hammer --sign-key", "ledger"} {
-		if parse(strings.Fields(bad)) == nil {
-			t.Errorf("%q passes", bad)
-		}
-	}
-	for name, s := range load(t).Services {
-		if !s.ours() {
-			continue
-		}
-		if err := parse(s.Command); err != nil {
-			t.Errorf("%s: %q: %v", name, s.Command, err)
-		}
-		if s.Healthcheck != nil {
-			test := s.Healthcheck.Test
-			if len(test) < 3 || test[0] != "CMD" || test[1] != "/usr/local/bin/assay" {
-				t.Errorf("%s: health check %q: the image has no other program", name, test)
-			} else if err := parse(test[2:]); err != nil {
-				t.Errorf("%s: %q: %v", name, test, err)
-			}
-		}
-	}
-}
-
-// Every command of ours in the documents is one that the program takes.
-func TestDocumentedCommands(t *testing.T) {
-	for _, doc := range []string{"README.md", "../docs/ledger.md"} {
-		b, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for _, line := range blocks(string(b)) {
-			args := words(t, line)
-			switch {
-			case len(args) > 0 && args[0] == "assay":
-				args = args[1:]
-			case len(args) > 2 && args[0] == "docker" && args[1] == "compose":
-				args = composed(t, args)
-			default:
-				continue
-			}
-			if args == nil {
-				continue
-			}
-			n++
-			if err := parse(args); err != nil {
-				t.Errorf("%s: %q: %v", doc, line, err)
-			}
-		}
-		if n < 5 {
-			t.Errorf("%s: only %d commands were found", doc, n)
-		}
-	}
-}
-
-// composed gives our own part of "docker compose run SERVICE …", and holds the
-// service to those that there are.
-func composed(t *testing.T, args []string) []string {
-	t.Helper()
-	services := load(t).Services
-	i := slices.IndexFunc(args, func(a string) bool { return a == "run" || a == "exec" })
-	if i < 0 {
-		return nil
-	}
-	for i++; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
-		if args[i] == "-v" || args[i] == "--volume" {
-			i++
-		}
-	}
-	if i >= len(args) {
-		return nil
-	}
-	s, ok := services[args[i]]
-	if !ok {
-		t.Errorf("%q: there is no service %q; there are %q", args, args[i], slices.Sorted(maps.Keys(services)))
-	}
-	if !ok || !s.ours() || i+1 == len(args) {
-		return nil
-	}
-	return args[i+1:]
-}
-
-// blocks gives the lines of the document's sh blocks, continued ones joined.
-func blocks(doc string) []string {
-	var out []string
-	in := false
-	for line := range strings.Lines(strings.ReplaceAll(doc, "\\\n", " ")) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "```"):
-			in = !in && line == "```sh"
-		case in && line != "" && line[0] != '#':
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
-// words parts a line as a shell does, as far as the documents need it: double
-// quotes, a comment at the end.
-func words(t *testing.T, line string) []string {
-	t.Helper()
-	var out []string
-	var word strings.Builder
-	quoted, some := false, false
-	for _, r := range line + " " {
-		switch {
-		case r == '"':
-			quoted, some = !quoted, true
-		case r == '#' && !quoted && !some, strings.ContainsRune("|>;&", r) && !quoted:
-			return out
-		case r == ' ' && !quoted:
-			if some {
-				out = append(out, word.String())
-			}
-			word.Reset()
-			some = false
-		default:
-			word.WriteRune(r)
-			some = true
-		}
-	}
-	if quoted {
-		t.Errorf("a quote is open in %q", line)
-	}
-	return out
 }
 
 // The image is built from files that are there, as a user who is not root, with

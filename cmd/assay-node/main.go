@@ -5,7 +5,26 @@ package main
 import (
 	"os"
 
-	"github.com/assay-bench/assay/internal/command"
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/native"
+	"github.com/assay-bench/assay/cmd/internal/hammer"
+	"github.com/assay-bench/assay/cmd/internal/ledger"
+	"github.com/assay-bench/assay/cmd/internal/report"
+	"github.com/assay-bench/assay/cmd/internal/simulate"
+	"github.com/assay-bench/assay/cmd/internal/verify"
 )
 
-func main() { os.Exit(command.Main(command.Node("assay-node", command.Extra{}))) }
+func main() { os.Exit(cli.Main(root(), hammer.Words)) }
+
+func root() *cobra.Command {
+	return cli.Root("assay-node",
+		hammer.New(nil),
+		simulate.New(),
+		verify.New(nil),
+		report.New(),
+		ledger.New(),
+		native.New(),
+	)
+}

@@ -26,8 +26,33 @@ package main
 import (
 	"os"
 
-	"github.com/assay-bench/assay/internal/command"
-	"github.com/assay-bench/assay/internal/command/operate"
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay/cmd/internal/claims"
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/native"
+	"github.com/assay-bench/assay/cmd/internal/compare"
+	"github.com/assay-bench/assay/cmd/internal/hammer"
+	"github.com/assay-bench/assay/cmd/internal/ledger"
+	"github.com/assay-bench/assay/cmd/internal/ledger/operate"
+	"github.com/assay-bench/assay/cmd/internal/report"
+	"github.com/assay-bench/assay/cmd/internal/report/parquet"
+	"github.com/assay-bench/assay/cmd/internal/simulate"
+	"github.com/assay-bench/assay/cmd/internal/verify"
 )
 
-func main() { os.Exit(command.Main(operate.Assay())) }
+func main() { os.Exit(cli.Main(root(), hammer.Words)) }
+
+// root has every command: those of a node, and those that are too heavy for one.
+func root() *cobra.Command {
+	return cli.Root("assay",
+		hammer.New(operate.Outlet()),
+		simulate.New(),
+		verify.New(operate.Outlet()),
+		compare.New(),
+		claims.New(),
+		report.New(parquet.Format()),
+		ledger.New(operate.Commands()...),
+		native.New(), claims.Probe(), claims.Ready(), compare.Supervise(), // for processes of our own
+	)
+}

@@ -3,21 +3,17 @@ package main
 import (
 	"go/parser"
 	"go/token"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/assay-bench/assay/internal/command"
-	"github.com/assay-bench/assay/internal/command/operate"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"assay": func() { os.Exit(command.Main(operate.Assay())) },
+		"assay": main,
 	})
 }
 

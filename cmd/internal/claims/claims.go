@@ -1,0 +1,214 @@
+// Package claims is the command claims.
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/native"
+	"github.com/assay-bench/assay/report"
+)
+
+// New is the command claims.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "claims",
+		Short: "Hold this machine against promises",
+		Long: `Claims runs probes, each a real measurement, and holds them against what was
+promised. The verdict comes from the interval of what was measured: kept when
+the whole interval keeps the promise, broken when the whole interval breaks it,
+and otherwise unknown, with how many more samples would decide.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newClaimsRun(), newClaimsList())
+	return cmd
+}
+
+// probes are all that a claims file may name.
+func probes() []claims.Probe {
+	return slices.Concat(claims.HostProbes(), claims.GPUProbes(), claims.InferenceProbes())
+}
+
+type claimsFlags struct {
+	out, history, format, dir, module, baseURL string
+	samples, iterations                        int
+	duration, warmup, budget                   time.Duration
+	untilDecided, quiet                        bool
+	seed                                       uint64
+}
+
+func newClaimsRun() *cobra.Command {
+	var f claimsFlags
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Measure, and judge the claims of a file",
+		Long: `Run measures the probes that the file names, five seconds each, and judges its
+claims. Nothing on the machine is changed; advice comes with the command to
+apply it.
+
+Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
+3 a promise is broken.`,
+		Example: `  assay claims run examples/claims/stratoswarm.yaml
+  assay claims run claims.yaml --until-decided --format junit > claims.xml`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.DurationVar(&f.duration, "duration", 0, "how long each probe is measured (default 5s, unless --samples or --iterations)")
+	fs.IntVar(&f.samples, "samples", 0, "samples of each probe at most")
+	fs.IntVar(&f.iterations, "iterations", 0, "operations of each probe at most; a batch counts all of its own")
+	fs.DurationVar(&f.warmup, "warmup", 0, "time before, which is not judged (default a tenth of --duration); negative: none")
+	fs.BoolVar(&f.untilDecided, "until-decided", false, "go on until a claim is decided, at most for --budget")
+	fs.DurationVar(&f.budget, "budget", time.Minute, "the most time of a probe with --until-decided")
+	fs.StringVar(&f.out, "out", "", "the results' `directory`; by default a new one under claims")
+	fs.StringVar(&f.history, "history", "", "`file` that remembers earlier runs on this machine (default claims/history.json)")
+	fs.StringVar(&f.dir, "scratch", "", "`directory` for probes to write to, on the disk that is meant; by default the system's for temporary files")
+	fs.StringVar(&f.module, "module", "", "kernel module (name or `.ko` file) to measure with and without; it is loaded and unloaded, which needs root")
+	fs.StringVar(&f.baseURL, "base-url", "", "the engine's `URL` for inference probes; by default looked for on the usual ports")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of generated data")
+	fs.StringVar(&f.format, "format", "text", "of what is printed: text, json, junit or github")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
+	return cmd
+}
+
+func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Writer) error {
+	write := map[string]func(*claims.Result) error{
+		"text":   func(r *claims.Result) error { return r.Text(stdout) },
+		"json":   func(r *claims.Result) error { return r.JSON(stdout) },
+		"junit":  func(r *claims.Result) error { return r.JUnit(stdout) },
+		"github": func(r *claims.Result) error { return r.GitHub(stdout) },
+	}[f.format]
+	if write == nil {
+		return fmt.Errorf("unknown format %q; known are text, json, junit, github", f.format)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	suite, err := claims.Read(file, path, probes())
+	if err != nil {
+		return err
+	}
+	p := cli.NewProgress(stderr, f.quiet)
+	o := claims.Options{
+		Duration: f.duration, Samples: f.samples, Iterations: f.iterations, Warmup: f.warmup,
+		UntilDecided: f.untilDecided, Budget: f.budget, Dir: f.out, History: f.history,
+		Version: cli.Release, Say: func(line string) { p.Say("%s", line) },
+		Env: claims.Env{Dir: f.dir, Module: f.module, EngineURL: f.baseURL, Seed: f.seed},
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Join("claims", time.Now().Format("20060102-150405"))
+	}
+	if o.History == "" {
+		o.History = filepath.Join("claims", "history.json")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it again: %w", err)
+	}
+	o.Env.GPU, o.Env.Agent = []string{self, "probe"}, []string{self, "ready"}
+	if o.Env.NVML, err = native.Command("nvml"); err != nil {
+		return err
+	}
+	r, err := claims.Run(ctx, suite, o)
+	if err != nil {
+		return err
+	}
+	if err := r.Write(o.Dir); err != nil {
+		return err
+	}
+	p.Clear()
+	if err := write(r); err != nil {
+		return err
+	}
+	p.Say("\nresults: %s", o.Dir)
+	return promised(r.Verdict)
+}
+
+// promised is the exit code.
+func promised(v assay.Verdict) error {
+	if v == assay.Fail {
+		return cli.Judged(v, errors.New("a promise is broken"))
+	}
+	return cli.Judged(v, errors.New("not every promise could be decided"))
+}
+
+func newClaimsList() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use: "list", Short: "Name the probes, with what each does and needs", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all := append(probes(), claims.EmptyProbe())
+			switch format {
+			case "text":
+				return report.Text(cmd.OutOrStdout(), probePage(all))
+			case "json":
+				type line struct {
+					Name   string `json:"name"`
+					Unit   string `json:"unit"`
+					Better string `json:"better"`
+					Help   string `json:"help"`
+					Needs  string `json:"needs,omitempty"`
+				}
+				out := []line{}
+				for _, p := range all {
+					out = append(out, line{p.Name, p.Unit, p.Better.String(), p.Help, p.Needs})
+				}
+				return cli.WriteJSON(cmd.OutOrStdout(), out)
+			}
+			return fmt.Errorf("unknown format %q; known are text, json", format)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	return cmd
+}
+
+func probePage(all []claims.Probe) report.Page {
+	t := report.Table{Columns: []report.Column{{Name: "probe"}, {Name: "unit", Words: true}, {Name: "better", Words: true}, {Name: "what it does, and needs", Words: true}}}
+	for _, p := range all {
+		text := p.Help
+		if p.Needs != "" {
+			text = strings.TrimSuffix(text, ".") + ". Needs " + p.Needs
+		}
+		t.Rows = append(t.Rows, []string{p.Name, p.Unit, p.Better.String(), text})
+	}
+	return report.Page{Title: "Probes", Blocks: []report.Block{t}}
+}
+
+// Probe runs GPU probes for a parent process, which can kill it.
+func Probe() *cobra.Command {
+	return &cobra.Command{
+		Use: "probe", Hidden: true, Short: "Run GPU probes for a parent process", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return claims.ServeGPU(cmd.InOrStdin(), cmd.OutOrStdout(), claims.Native{})
+		},
+	}
+}
+
+// Ready is an agent that is ready and ends: what a spawn probe starts.
+func Ready() *cobra.Command {
+	return &cobra.Command{
+		Use: "ready", Hidden: true, Short: "Say ready, and end", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "ready")
+			return err
+		},
+	}
+}

@@ -1,0 +1,31 @@
+package keys
+
+import (
+	"context"
+
+	"github.com/assay-bench/assay/ledger"
+)
+
+// Signing is a key that was opened and found good for the runs of a node.
+type Signing struct {
+	Key     ledger.Key
+	signer  ledger.Signer
+	secrets Secrets
+}
+
+// OpenSigning opens a key to sign the runs of a node with.
+func OpenSigning(ctx context.Context, f SignerFlags, s Secrets, node string) (*Signing, error) {
+	signer, key, err := f.Open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := ledger.CheckSigner(signer, key, node, s.Now()); err != nil {
+		return nil, err
+	}
+	return &Signing{Key: key, signer: signer, secrets: s}, nil
+}
+
+// Sign signs a run. The records are for an outbox.
+func (s *Signing) Sign(dir string, replace bool) ([]ledger.Record, error) {
+	return ledger.SignRun(dir, s.signer, s.Key, ledger.SignOptions{Now: s.secrets.Now(), Replace: replace})
+}

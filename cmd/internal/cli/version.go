@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay"
+)
+
+// Release is the version of this source tree.
+const Release = "0.1.0-dev"
+
+// Version is what run.json says of us.
+func Version() assay.Version {
+	v := assay.Version{Assay: Release, Go: runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				v.Assay += "+" + s.Value[:12]
+			}
+		}
+	}
+	return v
+}
+
+// MeasuringVersion is Version with the hash of the program's own file, which a
+// signature covers. What cannot be read is left out.
+func MeasuringVersion() assay.Version {
+	v := Version()
+	path := "/proc/self/exe" // also when the file was replaced since
+	f, err := os.Open(path)
+	if err != nil {
+		if path, err = os.Executable(); err != nil {
+			return v
+		}
+		if f, err = os.Open(path); err != nil {
+			return v
+		}
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err == nil {
+		v.BinarySHA256 = hex.EncodeToString(h.Sum(nil))
+	}
+	return v
+}
+
+func newVersion(name string) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := Version()
+			switch format {
+			case "text":
+				fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s %s/%s\n", name, v.Assay, v.Go, runtime.GOOS, runtime.GOARCH)
+				return nil
+			case "json":
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
+					assay.Version
+					RunFormat string `json:"run_format"`
+				}{v, assay.RunFormat})
+			}
+			return BadFormat(format)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	return cmd
+}

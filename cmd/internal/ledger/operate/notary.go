@@ -1,0 +1,318 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/keys"
+	command "github.com/assay-bench/assay/cmd/internal/ledger"
+	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/kafka"
+	"github.com/assay-bench/assay/ledger/notary"
+)
+
+type notaryFlags struct {
+	kafkaFlags
+	key                 keys.SignerFlags
+	listen              listenFlags
+	dir, origin, policy string
+	trust               []string
+	partitions          []int32
+	batchSize           int
+	batchAge            time.Duration
+	checkpoints         time.Duration
+}
+
+func newLedgerNotary() *cobra.Command {
+	var f notaryFlags
+	cmd := &cobra.Command{
+		Use:   "notary",
+		Short: "Log the signed records of a topic, each once, and serve the log",
+		Long: `Notary reads the topic's partitions, checks each signed record (its spelling, its
+signature, whether the key was good when the broker took it, and its shape) and
+appends those that are in order to a Merkle log, each exactly once. Records that
+are not in order are named in refused.jsonl with their reason. The log is served
+as C2SP tlog-tiles; checkpoints are cosigned by the witnesses of --policy before
+they are published.
+
+It may be stopped or killed at any time: the log itself says what is in it. One
+notary works in a directory at a time. Back up log/; the rest can be made again.
+
+Exit codes: 0 stopped by a signal; 1 used wrongly; 2 Kafka or the disk did not do
+its part, and it can be started again; 3 records were taken away or rewritten, or
+the log was put back: see to it before anything else.`,
+		Example: `  assay ledger keygen log --kind log --name log.example.org/gpu
+  assay ledger notary --kafka localhost:9092 --dir notary --key log.key --origin log.example.org/gpu --trust authority.pub
+  assay ledger notary --kafka-config kafka.yaml --dir notary --key log.key --origin log.example.org/gpu --trust authority.pub --policy policy.txt --listen :8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return notaryOutcome(f.run(cmd.Context(), keys.ProcessSecrets(), cmd.ErrOrStderr()))
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	f.register(fs)
+	fs.StringVar(&f.dir, "dir", "", "the notary's `directory`: the log, and how far it is (needed)")
+	fs.StringVar(&f.origin, "origin", "", "the log's `name`, as its key was made with (needed)")
+	f.key.Register(fs, "key")
+	fs.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted: authorities, or single nodes; may be given several times (needed)")
+	fs.StringVar(&f.policy, "policy", "", "`file` that names the witnesses whose cosignatures a checkpoint needs")
+	fs.Int32SliceVar(&f.partitions, "partitions", nil, "read these partitions only")
+	fs.IntVar(&f.batchSize, "batch-size", 1024, "entries that are written at once, at most")
+	fs.DurationVar(&f.batchAge, "batch-age", 100*time.Millisecond, "how long a record waits for others")
+	fs.DurationVar(&f.checkpoints, "checkpoint-interval", 5*time.Second, "time between checkpoints of a growing log")
+	f.listen.register(fs, "127.0.0.1:8080")
+	return cmd
+}
+
+// notaryOutcome gives an error its exit code.
+func notaryOutcome(err error) error {
+	for _, bad := range []error{notary.ErrTruncated, notary.ErrDeleted, notary.ErrRewritten, notary.ErrRolledBack} {
+		if errors.Is(err, bad) {
+			return cli.Failed(err)
+		}
+	}
+	if errors.Is(err, notary.ErrWrite) || errors.Is(err, notary.ErrLocked) {
+		return cli.Unknown(err)
+	}
+	return kafkaOutcome(err)
+}
+
+func (f *notaryFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer) error {
+	switch {
+	case f.dir == "":
+		return errors.New("--dir: name the directory of the log")
+	case f.origin == "" || f.key.Key == "":
+		return errors.New("--origin and --key: say which log this is; `assay ledger keygen FILE --kind log --name ORIGIN` makes a key")
+	case len(f.trust) == 0:
+		return errors.New("--trust: name the statements about keys that are trusted, NAME.pub of an authority; without one every record would be refused")
+	case f.batchSize < 1 || f.batchAge <= 0 || f.checkpoints < 100*time.Millisecond:
+		return errors.New("--batch-size and --batch-age are positive, --checkpoint-interval is at least 100ms")
+	}
+	if _, err := f.listen.check(); err != nil {
+		return err // before anybody is asked for a passphrase
+	}
+	keys, trustedPolicy, err := command.Trusted(f.trust)
+	if err != nil {
+		return err
+	}
+	if trustedPolicy != nil {
+		return errors.New("--trust takes statements about keys here; a policy is for --policy")
+	}
+	var policy []byte
+	if f.policy != "" {
+		if policy, err = os.ReadFile(f.policy); err != nil {
+			return fmt.Errorf("read --policy: %w", err)
+		}
+		if _, err := ledger.ParsePolicy(policy); err != nil {
+			return fmt.Errorf("--policy %s: %w", f.policy, err)
+		}
+	}
+	conf, err := f.config()
+	if err != nil {
+		return err
+	}
+	key, err := f.key.OpenNote(ctx, s)
+	if err != nil {
+		return err
+	}
+	signer, err := ledger.NoteSigner(f.origin, key)
+	if err != nil {
+		return err
+	}
+	say := sayer(stderr, s.Now)
+	routeLogs(say)
+	reader, err := kafka.NewReader(conf)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	return f.serve(ctx, &kafkaFeed{reader: reader, say: say}, notary.Options{
+		Dir: f.dir, Topic: conf.Topic, Partitions: f.partitions, Keys: keys, Signer: signer, Policy: policy,
+		BatchSize: f.batchSize, BatchAge: f.batchAge, CheckpointInterval: f.checkpoints, Now: s.Now, Say: say,
+	}, say)
+}
+
+// serve notarises and answers until ctx ends or one of the two fails; then both
+// end, the notary last.
+func (f *notaryFlags) serve(ctx context.Context, feed notary.Feed, o notary.Options, say func(string)) (err error) {
+	n, err := notary.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := n.Close(context.WithoutCancel(ctx)); cerr != nil {
+			say(cerr.Error()) // nothing is lost by it: not the command's error
+		}
+	}()
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		defer cancel()
+		served <- f.listen.listen(both, n.Handler(), func(url string) { say("the log " + o.Signer.Name() + " is served on " + url) })
+	}()
+	err = n.Run(both, feed)
+	cancel()
+	return errors.Join(err, <-served)
+}
+
+// sayer writes lines with the time, one at a time.
+func sayer(w io.Writer, now func() time.Time) func(string) {
+	var mu sync.Mutex
+	return func(words string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for line := range bytes.Lines([]byte(words)) {
+			fmt.Fprintf(w, "%s %s\n", now().UTC().Format(time.RFC3339), bytes.TrimRight(line, "\n"))
+		}
+	}
+}
+
+// routeLogs makes what Tessera has to say lines of ours: its warnings and errors,
+// not its every step. It speaks by klog and by slog, and both are one for the
+// whole process, which this command is.
+func routeLogs(say func(string)) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(lines{func(words string) { say("the log: " + words) }}, &slog.HandlerOptions{
+		Level: slog.LevelWarn,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
+				return slog.Attr{} // our lines have a time of their own
+			}
+			return a
+		},
+	})))
+	klog.SetLoggerWithOptions(logr.Discard(), klog.WriteKlogBuffer(func(line []byte) {
+		if words, ok := klogWords(line); ok {
+			say("the log: " + words)
+		}
+	}))
+}
+
+// lines is a writer of whole lines.
+type lines struct{ say func(string) }
+
+func (l lines) Write(b []byte) (int, error) {
+	l.say(string(bytes.TrimSpace(b)))
+	return len(b), nil
+}
+
+// klogWords takes the head off a line, which says severity, time and source.
+func klogWords(line []byte) (string, bool) {
+	if len(line) == 0 || line[0] == 'I' {
+		return "", false
+	}
+	if _, words, ok := bytes.Cut(line, []byte("] ")); ok {
+		line = words
+	}
+	return string(bytes.TrimSpace(line)), true
+}
+
+// kafkaFeed is the topic as the notary reads it. Brokers that are away are waited
+// for: what is read next is known, so nothing is lost by that.
+type kafkaFeed struct {
+	reader *kafka.Reader
+	say    func(string)
+	asked  atomic.Bool
+}
+
+// Partitions waits for Kafka the first time, as a service does that may be started
+// before it; later answers must be true at once.
+func (k *kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, error) {
+	ranges, err := k.reader.Partitions(ctx)
+	if !k.asked.Swap(true) && errors.Is(err, kafka.ErrUnreachable) {
+		k.say(fmt.Sprintf("Kafka is away, and is tried again: %v", err))
+		for wait := time.Second; errors.Is(err, kafka.ErrUnreachable); wait = min(2*wait, maxWait) {
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(wait):
+			}
+			ranges, err = k.reader.Partitions(ctx)
+		}
+		k.say("Kafka answers")
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int32]notary.Range, len(ranges))
+	for p, r := range ranges {
+		out[p] = notary.Range(r)
+	}
+	return out, nil
+}
+
+// maxWait is between two attempts to reach Kafka.
+const maxWait = 30 * time.Second
+
+func (k *kafkaFeed) Read(ctx context.Context, from map[int32]int64, deliver func([]notary.Incoming) error) error {
+	next := make(map[int32]int64, len(from))
+	for p, o := range from {
+		next[p] = o
+	}
+	away := false
+	for wait := time.Second; ; wait = min(2*wait, maxWait) {
+		for records, err := range k.reader.Read(ctx, next) {
+			if err != nil {
+				if !errors.Is(err, kafka.ErrUnreachable) {
+					return feedError(err)
+				}
+				if !away {
+					k.say(fmt.Sprintf("Kafka is away, and is tried again: %v", err))
+				}
+				away = true
+				break
+			}
+			if away {
+				k.say("Kafka is back")
+				away, wait = false, time.Second
+			}
+			if err := deliver(incoming(records)); err != nil {
+				return err
+			}
+			for _, r := range records {
+				next[r.Partition] = r.Offset + 1
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// feedError says in the notary's words what it must know.
+func feedError(err error) error {
+	switch {
+	case errors.Is(err, kafka.ErrTruncated):
+		return fmt.Errorf("%w: %w", notary.ErrTruncated, err)
+	case errors.Is(err, kafka.ErrDeleted):
+		return fmt.Errorf("%w: %w", notary.ErrDeleted, err)
+	}
+	return err
+}
+
+func incoming(records []kafka.Record) []notary.Incoming {
+	out := make([]notary.Incoming, len(records))
+	for i, r := range records {
+		out[i] = notary.Incoming{Position: r.Position, Time: r.Time, Record: r.Record, Err: r.Refused}
+		if r.ByProducer {
+			out[i].Time = time.Time{} // its producer's word is no time of the broker
+		}
+	}
+	return out
+}

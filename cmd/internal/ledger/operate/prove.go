@@ -1,0 +1,264 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/tlog"
+)
+
+// envelopesOfARun have a receipt each.
+var envelopesOfARun = []string{"test-result", "gpu-benchmark"}
+
+type proveFlags struct {
+	logFlags
+	id, output, format string
+	index              int64
+	wait               time.Duration
+}
+
+func newLedgerProve() *cobra.Command {
+	var f proveFlags
+	cmd := &cobra.Command{
+		Use:   "prove [RUN]",
+		Short: "Fetch receipts that prove that a run is in the log",
+		Long: `Prove fetches the receipt of each signed statement of a run and writes it beside
+the statement, as NAME.tlog-proof: with it, anybody can verify without a network
+that the statement is in the log. A receipt is verified before it is written.
+
+Given --id or --index instead of a run, it prints that entry's receipt, or with
+--output NAME writes NAME.tlog-proof and the envelope NAME.dsse.json.
+
+Exit codes: 0 proven; 1 used wrongly; 2 not in the log yet, or the log cannot be
+read; 3 what the log gives does not prove it.`,
+		Example: `  assay ledger prove runs/20261115-120000 --log https://log.example.org/gpu --policy policy.txt --wait 30s
+  assay ledger prove --index 42 --log notary-dir --policy policy.txt --output entry42`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	f.register(fs)
+	fs.StringVar(&f.id, "id", "", "the statement with this `ULID`")
+	fs.Int64Var(&f.index, "index", -1, "the entry at this index")
+	fs.StringVar(&f.output, "output", "", "with --id or --index: write `NAME`.tlog-proof and NAME.dsse.json")
+	fs.DurationVar(&f.wait, "wait", 0, "how long to wait for a statement that is still on its way")
+	fs.StringVar(&f.format, "format", "text", "text or json")
+	return cmd
+}
+
+// proven is what --format json prints.
+type proven struct {
+	ID        string               `json:"id"`
+	Index     uint64               `json:"index"`
+	Size      uint64               `json:"size"`
+	Origin    string               `json:"origin"`
+	Witnesses []ledger.Cosignature `json:"witnesses"`
+	File      string               `json:"file,omitempty"`
+}
+
+func (f *proveFlags) run(ctx context.Context, args []string, stdout io.Writer) error {
+	ways := len(args)
+	if f.id != "" {
+		ways++
+	}
+	if f.index >= 0 {
+		ways++
+	}
+	if ways != 1 {
+		return errors.New("name one of: a run's directory, --id ULID, --index N")
+	}
+	if err := textOrJSON(f.format); err != nil {
+		return err
+	}
+	src, p, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	x := &prover{src: src, p: p, until: time.Now().Add(f.wait)}
+	var done []proven
+	if len(args) == 1 {
+		done, err = x.proveRun(ctx, args[0])
+	} else {
+		done, err = f.one(ctx, x, stdout)
+	}
+	if err != nil {
+		return proveOutcome(err)
+	}
+	if f.format == "json" {
+		return cli.WriteJSON(stdout, done)
+	}
+	if len(args) == 0 && f.output == "" {
+		return nil // the receipt is printed
+	}
+	for _, d := range done {
+		fmt.Fprintf(stdout, "%s: entry %d of %d in %s, seen by %d witnesses\n", d.File, d.Index, d.Size, d.Origin, len(d.Witnesses))
+	}
+	return nil
+}
+
+// one proves what --id or --index names.
+func (f *proveFlags) one(ctx context.Context, x *prover, stdout io.Writer) ([]proven, error) {
+	var r ledger.Receipt
+	var envelope []byte
+	var c ledger.Checkpoint
+	var err error
+	if f.id != "" {
+		id, perr := ulid.ParseStrict(f.id)
+		if perr != nil {
+			return nil, usage{fmt.Errorf("--id %s: %w", f.id, perr)}
+		}
+		r, envelope, c, err = x.byID(ctx, id)
+	} else {
+		if c, err = tlog.Checkpoint(ctx, x.src, x.p); err == nil {
+			r, envelope, err = tlog.ProveAt(ctx, x.src, x.p, c, uint64(f.index))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := provenBy(r, c, "")
+	if f.output != "" {
+		d.File = f.output + ".tlog-proof"
+		if err := saveProof(f.output+".dsse.json", envelope); err != nil {
+			return nil, usage{err}
+		}
+		if err := saveProof(d.File, r.Encode()); err != nil {
+			return nil, usage{err}
+		}
+	} else if f.format == "text" {
+		if _, err := stdout.Write(r.Encode()); err != nil {
+			return nil, usage{err}
+		}
+	}
+	return []proven{d}, nil
+}
+
+type prover struct {
+	src   tlog.Source
+	p     ledger.Policy
+	until time.Time
+}
+
+// errOtherEnvelope: the id is in the log with something else.
+var errOtherEnvelope = errors.New("the log has another envelope under this id: the one beside the run is not the one that was logged")
+
+func (x *prover) proveRun(ctx context.Context, dir string) ([]proven, error) {
+	var done []proven
+	for _, name := range envelopesOfARun {
+		file := filepath.Join(dir, name+".dsse.json")
+		raw, err := readEnvelopeFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, usage{fmt.Errorf("%w: the run is not signed: `assay ledger sign %s` does it", err, dir)}
+		}
+		if err != nil {
+			return nil, usage{err}
+		}
+		e, err := ledger.ReadEnvelope(raw)
+		if err != nil {
+			return nil, cli.Failed(fmt.Errorf("%s: %w", file, err))
+		}
+		_, stamp, err := ledger.ParseStatement(e.Payload)
+		if err != nil {
+			return nil, cli.Failed(fmt.Errorf("%s: %w", file, err))
+		}
+		r, envelope, c, err := x.byID(ctx, stamp.ID)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if !bytes.Equal(envelope, raw) {
+			return nil, fmt.Errorf("%s: %w", file, errOtherEnvelope)
+		}
+		d := provenBy(r, c, filepath.Join(dir, name+".tlog-proof"))
+		if err := saveProof(d.File, r.Encode()); err != nil {
+			return nil, usage{err}
+		}
+		done = append(done, d)
+	}
+	return done, nil
+}
+
+// byID looks for a statement until the time is up.
+func (x *prover) byID(ctx context.Context, id ulid.ULID) (ledger.Receipt, []byte, ledger.Checkpoint, error) {
+	looked := uint64(0)
+	for {
+		c, err := tlog.Checkpoint(ctx, x.src, x.p)
+		if err == nil && c.Size > looked {
+			var index uint64
+			if index, err = tlog.Find(ctx, x.src, id, c.Size); err == nil {
+				r, envelope, err := tlog.ProveAt(ctx, x.src, x.p, c, index)
+				return r, envelope, c, err
+			}
+			looked = c.Size // a scan of what was looked at finds nothing new
+		} else if err == nil {
+			err = fmt.Errorf("%s: %w", id, tlog.ErrNotFound)
+		}
+		waits := errors.Is(err, tlog.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
+		if !waits || time.Now().After(x.until) {
+			return ledger.Receipt{}, nil, c, err
+		}
+		select {
+		case <-ctx.Done():
+			return ledger.Receipt{}, nil, c, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+func provenBy(r ledger.Receipt, c ledger.Checkpoint, file string) proven {
+	w := c.Cosigned
+	if w == nil {
+		w = []ledger.Cosignature{}
+	}
+	return proven{ID: r.ID.String(), Index: r.Index, Size: c.Size, Origin: c.Origin, Witnesses: w, File: file}
+}
+
+func saveProof(file string, b []byte) error {
+	return cli.SaveFile(file, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+func readEnvelopeFile(file string) ([]byte, error) {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > ledger.MaxValue {
+		return nil, fmt.Errorf("%s is no file of at most %d bytes", file, ledger.MaxValue)
+	}
+	return os.ReadFile(file)
+}
+
+// usage is an error of ours or of the command line, whatever it wraps.
+type usage struct{ error }
+
+// proveOutcome: what the log says is wrong, or it could not be asked.
+func proveOutcome(err error) error {
+	var u usage
+	switch {
+	case errors.As(err, &u):
+		return u.error
+	case errors.Is(err, ledger.ErrNotInTheLog), errors.Is(err, errOtherEnvelope),
+		errors.Is(err, ledger.ErrCheckpointSignature), errors.Is(err, ledger.ErrUnknownSigner), errors.Is(err, ledger.ErrNotTheLog),
+		errors.Is(err, ledger.ErrNotCanonical), errors.Is(err, ledger.ErrEnvelope), errors.Is(err, ledger.ErrStatement):
+		return cli.Failed(err)
+	}
+	return cli.Unknown(err)
+}

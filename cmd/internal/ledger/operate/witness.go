@@ -1,0 +1,132 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	fnote "github.com/transparency-dev/formats/note"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/assay-bench/assay/cmd/internal/cli/keys"
+	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/witness"
+)
+
+type witnessFlags struct {
+	key               keys.SignerFlags
+	listen            listenFlags
+	dir, name, policy string
+	logs              []string
+}
+
+func newLedgerWitness() *cobra.Command {
+	var f witnessFlags
+	cmd := &cobra.Command{
+		Use:   "witness",
+		Short: "Cosign the checkpoints of logs that only grow",
+		Long: `Witness answers POST /add-checkpoint as C2SP tlog-witness says: it cosigns a log's
+checkpoint when a proof shows that the log has grown from the last one that it
+signed. A fork or a log that shrank is refused and said aloud; the checkpoints of
+a fork are kept in the directory, as evidence against the log's key.
+
+The directory is the witness's memory and belongs to its key: never start a
+witness from an old copy of it, and never run two with one key.
+
+A witness that the log's own operator runs proves little. Run one for somebody
+else's log, and ask them to run one for yours.`,
+		Example: `  assay ledger keygen witness --kind witness --name witness.example.org/w1
+  assay ledger witness --dir witness-state --key witness.key --name witness.example.org/w1 --policy policy.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), keys.ProcessSecrets(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.dir, "dir", "", "the witness's `directory`: what it has signed (needed)")
+	fs.StringVar(&f.name, "name", "", "the witness's name, as its key was made with (needed)")
+	f.key.Register(fs, "key")
+	fs.StringArrayVar(&f.logs, "log", nil, "a log's verifier `key`, NAME+HASH+KEY; may be repeated")
+	fs.StringVar(&f.policy, "policy", "", "`file` whose log lines name the logs")
+	f.listen.register(fs, "127.0.0.1:8081")
+	return cmd
+}
+
+func (f *witnessFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer) error {
+	switch {
+	case f.dir == "":
+		return errors.New("--dir: name the directory that remembers what was signed")
+	case f.name == "" || f.key.Key == "":
+		return errors.New("--name and --key: say who signs; `assay ledger keygen FILE --kind witness --name NAME` makes a key")
+	}
+	if _, err := f.listen.check(); err != nil {
+		return err // before anybody is asked for a passphrase
+	}
+	logs, err := f.verifiers()
+	if err != nil {
+		return err
+	}
+	key, err := f.key.OpenNote(ctx, s)
+	if err != nil {
+		return err
+	}
+	return f.serve(ctx, key, logs, s.Now, stderr)
+}
+
+func (f *witnessFlags) serve(ctx context.Context, key ledger.Signer, logs []note.Verifier, now func() time.Time, stderr io.Writer) error {
+	signer, err := ledger.CosignatureSigner(f.name, key, now)
+	if err != nil {
+		return err
+	}
+	vkey := ledger.CosignatureVerifierKey(f.name, key.Public())
+	verifier, err := fnote.NewVerifierForCosignatureV1(vkey)
+	if err != nil {
+		return fmt.Errorf("the witness's own key: %w", err)
+	}
+	w, err := witness.New(witness.Options{
+		Dir: f.dir, Signer: signer, Verifier: verifier, Logs: logs, Now: now,
+		Say: func(words string) { fmt.Fprintf(stderr, "%s %s\n", now().UTC().Format(time.RFC3339), words) },
+	})
+	if err != nil {
+		return err
+	}
+	err = f.listen.listen(ctx, w, func(url string) {
+		for _, l := range logs {
+			fmt.Fprintf(stderr, "watching %s\n", l.Name())
+		}
+		fmt.Fprintf(stderr, "listening on %s; a policy's line for this witness:\nwitness NAME %s %s\n", url, vkey, url)
+	})
+	return errors.Join(err, w.Close())
+}
+
+// verifiers are the keys of the logs that the flags name.
+func (f *witnessFlags) verifiers() ([]note.Verifier, error) {
+	var out []note.Verifier
+	for _, vkey := range f.logs {
+		v, err := note.NewVerifier(vkey)
+		if err != nil {
+			return nil, fmt.Errorf("--log %.80q: not a log's verifier key, NAME+HASH+KEY, as assay ledger keygen --kind log prints it: %w", vkey, err)
+		}
+		out = append(out, v)
+	}
+	if f.policy != "" {
+		b, err := os.ReadFile(f.policy)
+		if err != nil {
+			return nil, fmt.Errorf("read --policy: %w", err)
+		}
+		p, err := ledger.ParsePolicy(b)
+		if err != nil {
+			return nil, fmt.Errorf("--policy %s: %w", f.policy, err)
+		}
+		out = append(out, p.LogVerifiers()...)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("which log? give --log VKEY, or --policy FILE")
+	}
+	return out, nil
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/keys"
+	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/ledger"
+)
+
+func newLedgerSign() *cobra.Command {
+	var key keys.SignerFlags
+	var replace bool
+	var format string
+	cmd := &cobra.Command{
+		Use:   "sign DIR",
+		Short: "Sign a run that has ended",
+		Long: `Sign makes two statements about a run, signs them and puts them into its
+directory: test-result.dsse.json, which other tools know, and
+gpu-benchmark.dsse.json with the figures. Both hold the SHA-256 of every file of
+the run. A run that was broken off can be signed too, and its statements say so.`,
+		Example: `  assay ledger sign runs/20261115-120000`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return cli.BadFormat(format)
+			}
+			dir := args[0]
+			run, err := journal.Open(dir)
+			if err != nil {
+				return cli.Unknown(err)
+			}
+			s, err := keys.OpenSigning(cmd.Context(), key, keys.ProcessSecrets(), run.Manifest().Node.ID)
+			if err != nil {
+				return err
+			}
+			records, err := s.Sign(dir, replace)
+			if err != nil {
+				return err
+			}
+			return tell(cmd.OutOrStdout(), s, dir, records, format)
+		},
+	}
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	key.Register(fl, "key")
+	fl.BoolVar(&replace, "replace", false, "sign again although the statements have receipts from a log, which are removed")
+	fl.StringVar(&format, "format", "text", "text or json")
+	return cmd
+}
+
+// signed is what --format json prints of a signature.
+type signed struct {
+	Dir        string            `json:"dir"`
+	KeyID      string            `json:"key_id"`
+	Owner      string            `json:"owner"`
+	Statements map[string]string `json:"statements"` // id by file
+}
+
+func tell(w io.Writer, s *keys.Signing, dir string, records []ledger.Record, format string) error {
+	out := signed{dir, s.Key.ID, s.Key.Owner, map[string]string{}}
+	statements := records[len(records)-2:] // that of the key may come first
+	for i, name := range []string{ledger.TestResultFile, ledger.BenchmarkFile} {
+		out.Statements[name] = statements[i].ID.String()
+	}
+	if format == "json" {
+		return cli.WriteJSON(w, out)
+	}
+	_, err := fmt.Fprintf(w, "signed by %s\n%s\n%s\n", s.Key, filepath.Join(dir, ledger.TestResultFile), filepath.Join(dir, ledger.BenchmarkFile))
+	return err
+}

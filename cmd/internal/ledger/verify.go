@@ -1,0 +1,152 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/keys"
+	"github.com/assay-bench/assay/ledger"
+)
+
+// maxKeysFile bounds a file of statements about keys.
+const maxKeysFile = 64 << 20
+
+type ledgerVerifyFlags struct {
+	trust, keys []string
+	needReceipt bool
+	nonce       string
+	format      string
+}
+
+func newLedgerVerify() *cobra.Command {
+	var f ledgerVerifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Was a run altered after it was measured, and who says so",
+		Long: `Verify answers without a network: signed by whom and whether the key was good
+then, which files are as they were signed, in which log at which index, seen by
+which witnesses, whether the figures follow from the evidence, and what all of
+this does not prove.
+
+Whom to trust you say: --trust takes statements about keys (NAME.pub, of the
+signer or of an authority) and a policy (which logs and witnesses count).
+
+Exit codes: 0 it holds; 1 used wrongly; 2 could not be decided (not signed, nobody
+trusted); 3 it does not hold.`,
+		Example: `  assay ledger verify runs/20261115-120000 --trust node.pub
+  assay ledger verify run --trust authority.pub --trust policy.txt --need-receipt --keys revocations.jsonl`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	fl.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted, or with a policy; may be given several times")
+	fl.StringArrayVar(&f.keys, "keys", nil, "`file` with more statements about keys and revocations, as assay ledger keys writes it; they count if a trusted authority signed them")
+	fl.BoolVar(&f.needReceipt, "need-receipt", false, "no pass without a good receipt of a log for both statements")
+	fl.StringVar(&f.nonce, "nonce", "", "the `HEX` that was given for the run: it must carry it")
+	fl.StringVar(&f.format, "format", "text", "text or json")
+	return cmd
+}
+
+func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
+	if f.format != "text" && f.format != "json" {
+		return cli.BadFormat(f.format)
+	}
+	o := ledger.VerifyOptions{
+		NeedReceipt: f.needReceipt, Nonce: strings.ToLower(f.nonce), Recompute: recompute, Version: cli.Version().Assay,
+	}
+	if o.Nonce != "" {
+		if err := ledger.CheckNonce(o.Nonce); err != nil {
+			return fmt.Errorf("--nonce: %w", err)
+		}
+	}
+	var err error
+	if o.Keys, o.Policy, err = Trusted(f.trust); err != nil {
+		return err
+	}
+	for _, path := range f.keys {
+		lines, err := statementLines(path)
+		if err != nil {
+			return fmt.Errorf("--keys: %w", err)
+		}
+		if err := o.Keys.AddAll(lines...); err != nil {
+			fmt.Fprintf(stderr, "note: %s: left out: %v\n", path, err)
+		}
+	}
+	v, err := ledger.VerifyRun(dir, o)
+	if err != nil {
+		return cli.Unknown(err)
+	}
+	if f.format == "json" {
+		err = cli.WriteJSON(stdout, v)
+	} else {
+		err = v.Text(stdout)
+	}
+	if err != nil {
+		return err
+	}
+	return cli.Judged(v.Verdict, v.Err())
+}
+
+// Trusted reads what a person trusts: statements about keys, and at most one
+// policy, told apart by what they hold.
+func Trusted(paths []string) (*ledger.Keyring, *ledger.Policy, error) {
+	var trusted []ledger.Key
+	var policy *ledger.Policy
+	for _, path := range paths {
+		b, err := keys.ReadSmall(path, maxKeysFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--trust: %w", err)
+		}
+		if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+			p, err := ledger.ParsePolicy(b)
+			if err != nil {
+				return nil, nil, fmt.Errorf("--trust %s: neither a statement about a key nor a policy: %w", path, err)
+			}
+			if policy != nil {
+				return nil, nil, fmt.Errorf("--trust %s: there is a policy already; put both into one file", path)
+			}
+			policy = &p
+			continue
+		}
+		for line := range bytes.Lines(b) {
+			k, err := ledger.ParseKey(line)
+			if err != nil {
+				return nil, nil, fmt.Errorf("--trust %s: %w", path, err)
+			}
+			trusted = append(trusted, k)
+		}
+	}
+	return ledger.NewKeyring(trusted...), policy, nil
+}
+
+// statementLines reads a file with one envelope a line, as assay ledger keys
+// writes it. Lines that begin with # are for people.
+func statementLines(path string) ([][]byte, error) {
+	b, err := keys.ReadSmall(path, maxKeysFile)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	said := false
+	for line := range bytes.Lines(b) {
+		switch {
+		case bytes.HasPrefix(line, []byte("#")):
+			said = true
+		case len(bytes.TrimSpace(line)) > 0:
+			out = append(out, line)
+		}
+	}
+	if len(out) == 0 && !said {
+		return nil, errors.New(path + " holds no statement")
+	}
+	return out, nil
+}

@@ -1,0 +1,221 @@
+// Package report is the command report.
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/report"
+	"github.com/assay-bench/assay/summary"
+)
+
+// Format is a rendering of a run. Write gets the run, and w for formats
+// that are one document; those that make several files put them into dir.
+type Format struct {
+	Name string
+	Help string
+	// Files makes files in a directory instead of one document.
+	Files func(dir string, run *journal.Run) error
+
+	write func(w io.Writer, r reported) error
+}
+
+// reported is a run, read and judged.
+type reported struct {
+	run    *journal.Run
+	sum    assay.Summary
+	health assay.Health
+}
+
+// formats are those that every program has.
+func formats() []Format {
+	return []Format{
+		{Name: "text", Help: "for a terminal", write: func(w io.Writer, r reported) error {
+			return report.Text(w, report.Run(r.sum, &r.health))
+		}},
+		{Name: "html", Help: "one page with plots that needs no network", write: func(w io.Writer, r reported) error {
+			page, err := healthPage(r)
+			if err != nil {
+				return err
+			}
+			return report.HTML(w, page)
+		}},
+		{Name: "md", Help: "the same for a wiki or an issue", write: func(w io.Writer, r reported) error {
+			page, err := healthPage(r)
+			if err != nil {
+				return err
+			}
+			return report.Markdown(w, page)
+		}},
+		{Name: "json", Help: "summary.json, made anew", write: func(w io.Writer, r reported) error { return cli.WriteJSON(w, r.sum) }},
+		{Name: "health", Help: "health.json, made anew", write: func(w io.Writer, r reported) error { return cli.WriteJSON(w, r.health) }},
+		{Name: "prometheus", Help: "for a textfile collector", write: func(w io.Writer, r reported) error {
+			return report.Prometheus(w, r.sum, &r.health)
+		}},
+	}
+}
+
+// New is the command report, with further formats.
+func New(more ...Format) *cobra.Command {
+	var format, output string
+	all := append(formats(), more...)
+	var names, help []string
+	for _, f := range all {
+		names = append(names, f.Name)
+		help = append(help, fmt.Sprintf("  %-11s %s", f.Name, f.Help))
+	}
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "Show a run again",
+		Long: `Report summarises and judges a run directory anew and shows it. A run that was
+broken off, or that is still under way, can be shown too.
+
+Formats:
+` + strings.Join(help, "\n"),
+		Example: `  assay report runs/20261115-120000
+  assay report runs/20261115-120000 --format html --output health.html`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i := slices.IndexFunc(all, func(f Format) bool { return f.Name == format })
+			if i < 0 {
+				return fmt.Errorf("unknown format %q; known are %s", format, strings.Join(names, ", "))
+			}
+			run, err := journal.Open(args[0])
+			if err != nil {
+				return cli.Unknown(err)
+			}
+			f := all[i]
+			if f.Files != nil {
+				dir := output
+				if dir == "" {
+					dir = args[0]
+				}
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					return err
+				}
+				return f.Files(dir, run)
+			}
+			r := reported{run: run}
+			if r.sum, err = summary.Of(run); err != nil {
+				return cli.Unknown(err)
+			}
+			if r.health, err = hammer.Health(run, r.sum); err != nil {
+				return cli.Unknown(err)
+			}
+			if output == "" || output == "-" {
+				return f.write(cmd.OutOrStdout(), r)
+			}
+			return cli.SaveFile(output, func(w io.Writer) error { return f.write(w, r) })
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", strings.Join(names, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this `file` (or directory, for formats that are several files)")
+	return cmd
+}
+
+// healthPage is the page with plots.
+func healthPage(r reported) (report.Page, error) {
+	checks, err := hammer.Checks(r.run)
+	if err != nil {
+		return report.Page{}, err
+	}
+	series, err := drawn(r.run)
+	if err != nil {
+		return report.Page{}, err
+	}
+	return report.Health(report.HealthInput{
+		Manifest: r.run.Manifest(), Summary: r.sum, Health: &r.health, Checks: checks, Series: series,
+	}), nil
+}
+
+// mostDrawn bounds the points of one series in memory. When it is reached every
+// second point is left out, and from then on every second one is not taken:
+// a page draws a thousand.
+const mostDrawn = 20000
+
+// course collects one series.
+type course struct {
+	report.Series
+	every, skipped int
+}
+
+func (c *course) add(at int64, v float64) {
+	if c.skipped++; c.skipped < c.every {
+		return
+	}
+	c.skipped = 0
+	c.Times, c.Values = append(c.Times, at), append(c.Values, v)
+	if len(c.Times) < mostDrawn {
+		return
+	}
+	for i := range len(c.Times) / 2 {
+		// The larger of two stays: a picture that hides a spike is of no use.
+		keep := 2 * i
+		if c.Values[keep+1] > c.Values[keep] {
+			keep++
+		}
+		c.Times[i], c.Values[i] = c.Times[keep], c.Values[keep]
+	}
+	c.Times, c.Values = c.Times[:len(c.Times)/2], c.Values[:len(c.Values)/2]
+	c.every = max(1, c.every) * 2
+}
+
+// drawn reads what a page shows over time.
+func drawn(run *journal.Run) ([]report.Series, error) {
+	units := map[string]string{}
+	for _, n := range assay.ReadingNames() {
+		units[n.Name] = n.Unit
+	}
+	all := map[[2]string]*course{}
+	of := func(name, device, unit string) *course {
+		key := [2]string{name, device}
+		c := all[key]
+		if c == nil {
+			c = &course{Series: report.Series{Name: name, Device: device, Unit: unit}}
+			all[key] = c
+		}
+		return c
+	}
+	for r, err := range run.Readings() {
+		if err != nil {
+			return nil, err
+		}
+		unit, known := units[r.Name]
+		if !known || r.Value == nil || math.IsNaN(*r.Value) {
+			continue
+		}
+		of(r.Name, r.Device, unit).add(r.At, *r.Value)
+	}
+	for r, err := range run.Requests() {
+		if err != nil {
+			return nil, err
+		}
+		if r.Warmup || r.Error != "" {
+			continue
+		}
+		if ns, ok := r.TTFT(); ok {
+			of("ttft_ms", "", "ms").add(r.Sent, float64(ns)/1e6)
+		}
+		if ns, ok := r.TPOT(); ok {
+			of("tpot_ms", "", "ms").add(r.Sent, ns/1e6)
+		}
+	}
+	var out []report.Series
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b [2]string) int {
+		return slices.Compare(a[:], b[:])
+	}) {
+		out = append(out, all[key].Series)
+	}
+	return out, nil
+}
