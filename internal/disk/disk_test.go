@@ -15,12 +15,12 @@ func TestReplaceKeepsTheOldOne(t *testing.T) {
 		if err := do(path, 0o640, Bytes([]byte("one"))); err != nil {
 			t.Fatal(err)
 		}
-		broken := errors.New("broken off")
+		broken := errors.New("interrupted")
 		if err := do(path, 0o640, func(w io.Writer) error { _, _ = w.Write([]byte("tw")); return broken }); !errors.Is(err, broken) {
 			t.Errorf("error = %v, want %v", err, broken)
 		}
 		if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
-			t.Errorf("after a write that broke off the file is %q, %v", b, err)
+			t.Errorf("after an interrupted write the file is %q, %v", b, err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 {
 			t.Errorf("mode = %v, %v", info.Mode(), err)
@@ -53,7 +53,7 @@ func TestLock(t *testing.T) {
 
 func TestCreateIsForNewFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new")
-	broken := errors.New("broken off")
+	broken := errors.New("interrupted")
 	if err := Create(path, 0o600, func(io.Writer) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("error = %v, want %v", err, broken)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"time"
 )
 
 // ErrLocked marks a file that another process has locked. Its message names that
@@ -17,9 +19,15 @@ var ErrLocked = errors.New("in use by another process")
 // it, and so does the kernel when the process ends, however it ends: what lies in
 // the file means nothing.
 func Lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	dir, name := filepath.Split(path)
+	root, err := os.OpenRoot(filepath.Clean(dir))
 	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	defer root.Close()
+	f, err := Open(root, name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	free, err := TryLock(f)
 	switch {
@@ -37,4 +45,18 @@ func Lock(path string) (*os.File, error) {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return f, nil
+}
+
+// probeTime is how long a file that is looked at by Locked may seem locked.
+const probeTime = 50 * time.Millisecond
+
+// LockProbed is TryLock for a file at which others look with Locked: that takes
+// the lock for an instant, so it is tried again.
+func LockProbed(f *os.File) (bool, error) {
+	for until := time.Now().Add(probeTime); ; time.Sleep(probeTime / 5) {
+		free, err := TryLock(f)
+		if free || err != nil || time.Now().After(until) {
+			return free, err
+		}
+	}
 }

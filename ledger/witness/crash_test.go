@@ -152,21 +152,20 @@ func TestFaults(t *testing.T) {
 		parttest.Need(t, "no strace")
 	}
 	l := newTestLog(t, "log.test/a").grow(20, "leaf")
+	// The new file has a name that cannot be guessed, so its calls are known by
+	// being the only ones of their kind, or the first.
 	for _, fault := range []struct{ call, inject, what string }{
-		{"openat", "error=ENOSPC", "tmp"},
-		{"openat", "error=EACCES", "tmp"},
-		{"openat", "signal=KILL", "tmp"},
-		{"write", "error=ENOSPC", "tmp"},
-		{"write", "error=EIO", "tmp"},
-		{"write", "signal=KILL", "tmp"},
-		{"fsync", "error=EIO", "tmp"},
-		{"fsync", "error=ENOSPC", "tmp"},
-		{"fsync", "signal=KILL", "tmp"},
-		{"close", "error=EIO", "tmp"},
-		{"renameat", "error=EIO", "tmp"},
-		{"renameat", "error=ENOSPC", "tmp"},
-		{"renameat", "signal=KILL", "tmp"},
-		{"openat", "error=EMFILE", "dir"},
+		{"openat", "error=ENOSPC", "file"},
+		{"openat", "error=EACCES", "file"},
+		{"openat", "signal=KILL", "file"},
+		{"fchmod", "error=EIO", "any"},
+		{"fchmod", "signal=KILL", "any"},
+		{"fsync", "error=EIO", "any"},
+		{"fsync", "error=ENOSPC", "any"},
+		{"fsync", "signal=KILL", "any"},
+		{"renameat", "error=EIO", "file"},
+		{"renameat", "error=ENOSPC", "file"},
+		{"renameat", "signal=KILL", "file"},
 		{"fsync", "error=EIO", "dir"},
 		{"fsync", "signal=KILL", "dir"},
 	} {
@@ -175,14 +174,14 @@ func TestFaults(t *testing.T) {
 			dir := t.TempDir()
 			w := open(t, Options{Dir: dir, Logs: []note.Verifier{l.key}})
 			mustSign(t, w, l, 0, 8)
-			path, logDir := w.logs["log.test/a"].path(), w.logs["log.test/a"].dir
+			logDir := w.logs["log.test/a"].dir
 			w.Close()
-			watched := path + ".tmp"
-			if fault.what == "dir" {
-				watched = logDir
+			args := []string{strace, "-f", "-qq", "-o", "/dev/null",
+				"-e", "trace=" + fault.call, "-e", "inject=" + fault.call + ":" + fault.inject + ":when=1"}
+			if fault.what != "any" {
+				args = append(args, "-P", logDir)
 			}
-			url, stop := start(t, dir, false, strace, "-f", "-qq", "-o", "/dev/null", "-P", watched,
-				"-e", "trace="+fault.call, "-e", "inject="+fault.call+":"+fault.inject+":when=1")
+			url, stop := start(t, dir, false, args...)
 			if url == "" {
 				parttest.Need(t, "strace cannot trace here: "+stop())
 			}

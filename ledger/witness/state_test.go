@@ -394,8 +394,11 @@ func TestDiskTrouble(t *testing.T) {
 	var said words
 	w := open(t, Options{Logs: []note.Verifier{l.key}, Say: said.say})
 	mustSign(t, w, l, 0, 8)
-	tmp := w.logs["log.test/a"].path() + ".tmp"
-	if err := os.MkdirAll(filepath.Join(tmp, "x"), 0o700); err != nil {
+	path := w.logs["log.test/a"].path()
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(path, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	rec := post(w, l.body(8, 9))
@@ -405,7 +408,10 @@ func TestDiskTrouble(t *testing.T) {
 	if !strings.Contains(said.String(), "no cosignature for size 9") {
 		t.Errorf("said %q", said.String())
 	}
-	if err := os.RemoveAll(tmp); err != nil {
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
 		t.Fatal(err)
 	}
 	mustSign(t, w, l, 8, 9)
