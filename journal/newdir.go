@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // maxSameSecond bounds the directories that NewDir makes for one second.
@@ -18,7 +20,7 @@ const maxSameSecond = 10_000
 // in one second. Making it is what reserves the name, so that two processes
 // never get the same one.
 func NewDir(parent string, now time.Time) (string, error) {
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := disk.MkdirAll(parent, 0o755); err != nil && !errors.Is(err, disk.ErrUnsynced) {
 		return "", fmt.Errorf("make a run directory: %w", err)
 	}
 	name := filepath.Join(parent, now.Format("20060102-150405"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // Resumed is what a run that was broken off had come to: what is needed to go
@@ -110,6 +111,9 @@ func (w *Writer) takeUp() (*Resumed, error) {
 			}
 			a.size = run.whole[i]
 		}
+	}
+	if err := disk.Tidy(w.dir); err != nil {
+		return nil, fmt.Errorf("remove what was left unfinished: %w", err)
 	}
 	for _, derived := range []string{SummaryFile, HealthFile} {
 		if err := os.Remove(filepath.Join(w.dir, derived)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // Run is a run directory, as it was when it was opened. It holds no file open.
@@ -41,7 +42,8 @@ func Open(dir string) (*Run, error) {
 		return nil, fmt.Errorf("open run %s: its format is %q; this version reads %s", dir, r.manifest.Format, assay.RunFormat)
 	}
 	if f, err := os.Open(r.path(RequestsFile)); err == nil {
-		r.locked = locked(f)
+		// Where there are no locks, a run under way reads as partial.
+		r.locked, _ = disk.Locked(f)
 		_ = f.Close()
 	}
 	// The checkpoint is read before the files, which only grow: what it covers

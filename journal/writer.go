@@ -56,7 +56,8 @@ func Create(dir string, m assay.Manifest) (*Writer, error) {
 	if m.Node.GPUs == nil {
 		m.Node.GPUs = []assay.GPU{}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	// A file system that cannot sync a directory has done what it can.
+	if err := disk.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, disk.ErrUnsynced) {
 		return nil, fmt.Errorf("create run: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -76,8 +77,14 @@ func Create(dir string, m assay.Manifest) (*Writer, error) {
 	return w, nil
 }
 
-// open opens the appended files, the first of which carries the lock.
+// open opens the appended files, the first of which carries the lock. What a link
+// in their place leads to is not written to.
 func open(dir string, flag int) (*Writer, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	w := &Writer{dir: dir, stop: make(chan struct{}), done: make(chan struct{})}
 	w.lines.New = func() any { b := make([]byte, 0, 4096); return &b }
 	wake := make(chan struct{}, 1)
@@ -90,7 +97,7 @@ func open(dir string, flag int) (*Writer, error) {
 		return nil, err
 	}
 	for i, name := range appended {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE|flag, 0o644)
+		f, err := disk.Open(root, name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|flag, 0o644)
 		if err != nil {
 			return fail(err)
 		}
@@ -108,6 +115,20 @@ func open(dir string, flag int) (*Writer, error) {
 	}
 	go w.flusher(wake)
 	return w, nil
+}
+
+// lock takes the run for this process until the file is closed or the process
+// ends, however it ends, so that a killed run is never locked. Where there are no
+// locks nothing keeps two processes from writing one run.
+func lock(f *os.File) error {
+	free, err := disk.LockProbed(f)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err == nil && !free:
+		return ErrInUse
+	}
+	return err
 }
 
 // flusher runs until Close. It keeps no error: an appender does.
