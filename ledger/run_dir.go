@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/assay-bench/assay"
@@ -37,9 +36,6 @@ var proofFiles = []string{TestResultFile, BenchmarkFile, KeyFile, TestResultRece
 // maxManifest bounds run.json.
 const maxManifest = 64 << 20
 
-// errNotRegular marks a link, a pipe or a device in a file's place.
-var errNotRegular = errors.New("it is not a regular file: a link or a device in a run's directory is not followed")
-
 // runDir is a run's directory as it is signed and verified: what a link in it
 // leads to is not read.
 type runDir struct {
@@ -57,18 +53,9 @@ func openRunDir(path string) (*runDir, error) {
 
 func (d *runDir) Close() error { return d.root.Close() }
 
-// open opens a regular file of the directory.
-func (d *runDir) open(name string) (*os.File, error) {
-	// Asked before it is opened: to open a pipe would wait for a writer.
-	info, err := d.root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w", name, errNotRegular)
-	}
-	return d.root.Open(name)
-}
+// open opens a regular file of the directory. A link or a pipe in its place is
+// disk.ErrNotRegular.
+func (d *runDir) open(name string) (*os.File, error) { return disk.Open(d.root, name, os.O_RDONLY, 0) }
 
 // bytes reads a small file.
 func (d *runDir) bytes(name string, most int64) ([]byte, error) {
@@ -228,7 +215,7 @@ type proofFile struct {
 // write replaces files so that each is there in full or not at all, and stays.
 func (d *runDir) write(files []proofFile) error {
 	for _, f := range files {
-		if err := disk.Replace(filepath.Join(d.path, f.name), 0o644, disk.Bytes(f.data)); err != nil {
+		if err := disk.Put(d.root, f.name, 0o644, disk.PowerCut, disk.Bytes(f.data)); err != nil {
 			return err
 		}
 	}
