@@ -32,7 +32,9 @@ type calibration struct {
 	ruler  ruler
 	habits inference.Habits
 	timed  bool // it sends timings as llama.cpp does
-	tuning inference.Tuning
+	// What the second prompt is asked with, learned from the first.
+	timings, fresh bool
+	tuning         inference.Tuning // of the load
 
 	asked                   int // requests that were sent
 	requests, input, output int // that were answered, and their tokens
@@ -81,17 +83,16 @@ func (r *run) calibrate(ctx context.Context) (c calibration, err error) {
 	if r.dropped == nil {
 		r.dropped = map[string]bool{}
 	}
-	c.tuning.Usage = inference.UsageEach
 	a, err := r.count(ctx, &c, calibrateShort)
 	if err != nil {
 		return c, err
 	}
 	if r.cfg.Connection == ConnectionKeep && !r.client.Keeps(ctx, keepWatch) {
-		c.tuning.Fresh = true
+		c.fresh = true
 		r.event(assay.EventNote, "", "the engine closes connections that it promised to keep: a new one is made for each request", nil)
 	}
 	// llama.cpp counts in each chunk when it is asked in its own way.
-	c.tuning.TimingsPerToken = c.timed && !c.habits.CountsEach && !r.dropped[fieldTimings]
+	c.timings = c.timed && !c.habits.CountsEach
 	b, err := r.count(ctx, &c, calibrateLong)
 	if err != nil {
 		return c, err
@@ -108,8 +109,22 @@ func (r *run) calibrate(ctx context.Context) (c calibration, err error) {
 // keepWatch is how long a kept connection is watched before the load.
 const keepWatch = 150 * time.Millisecond
 
+// asking is how counts are asked for while the engine is learned: in every way
+// that it has not refused.
+func (r *run) asking(c *calibration) inference.Tuning {
+	t := inference.Tuning{Usage: inference.UsageEach, Fresh: c.fresh, TimingsPerToken: c.timings && !r.dropped[fieldTimings]}
+	switch {
+	case r.dropped[fieldUsage]:
+		t.Usage = inference.UsageNever
+	case r.dropped[fieldEach]:
+		t.Usage = inference.UsageOnce
+	}
+	return t
+}
+
 // tune sets how counts are asked for in the load.
 func (r *run) tune(c *calibration) {
+	c.tuning = r.asking(c)
 	switch {
 	case c.habits.CountsEach && !c.habits.Details:
 		c.tuning.Counting = true
@@ -125,8 +140,13 @@ func (r *run) tune(c *calibration) {
 }
 
 // tries is how often a calibrating request is sent before the engine counts as
-// unusable: an engine that fails now and then is still worth measuring.
-const tries = 5
+// unusable: an engine that fails now and then is still worth measuring. One that
+// takes longer than patient to fail, as by a stream without an end, is asked
+// once.
+const (
+	tries   = 5
+	patient = 30 * time.Second
+)
 
 // calibrateTokens is how long the answers of calibration are: as long as the
 // load's, and at least long enough to see a count rise more than once. A parser
@@ -160,18 +180,18 @@ func (r *run) count(ctx context.Context, c *calibration, words int) (int, error)
 		}
 		switch {
 		case named:
-			r.drop(c, field)
+			r.dropped[field] = true
 			r.sayDropped(req, field)
 			try-- // what it refused is not asked again, so this ends
 			continue
 		case field != "":
-			r.drop(c, field)
+			r.dropped[field] = true
 			guessed = append(guessed, field)
 			try--
 			continue
 		}
 		r.event(assay.EventWarning, "", fmt.Sprintf("a calibrating request failed: %s: %s", failed.Error, failed.Detail), nil)
-		if req.Error == assay.FailRefused || req.Error == assay.FailHTTP4xx {
+		if req.Error == assay.FailRefused || req.Error == assay.FailHTTP4xx || time.Duration(req.End-req.Scheduled) > patient {
 			break // it will not get better
 		}
 	}
@@ -186,7 +206,7 @@ func (r *run) count(ctx context.Context, c *calibration, words int) (int, error)
 func (r *run) ask(ctx context.Context, c *calibration, text string) (*assay.Request, inference.Habits) {
 	c.asked++
 	req := &assay.Request{ID: fmt.Sprintf("%scalibrate-%d", r.cfg.RequestIDs, c.asked), Scheduled: r.clock.Now()}
-	r.client.Tune(c.tuning)
+	r.client.Tune(r.asking(c))
 	habits := r.client.Learn(ctx, &inference.Job{
 		Prompt: text, MaxTokens: r.cfg.calibrateTokens(), Extra: r.body,
 		IgnoreEOS: r.cfg.Sampling.IgnoreEOS && !r.dropped[fieldIgnoreEOS],
@@ -200,22 +220,12 @@ func (r *run) restore(ctx context.Context, c *calibration, text string, guessed 
 	last := len(guessed) - 1
 	dropped = []string{guessed[last]}
 	for _, field := range slices.Backward(guessed[:last]) {
-		before := c.tuning
 		delete(r.dropped, field)
-		switch field {
-		case fieldEach:
-			c.tuning.Usage = inference.UsageEach
-		case fieldUsage:
-			c.tuning.Usage = inference.UsageOnce
-		case fieldTimings:
-			c.tuning.TimingsPerToken = true
-		}
 		req, habits := r.ask(ctx, c, text)
 		if req.OK() {
 			c.add(req, habits, r.cfg.Backend)
 			continue
 		}
-		c.tuning = before
 		r.dropped[field] = true
 		dropped = append(dropped, field)
 	}
@@ -237,11 +247,12 @@ func isOllama(backend string) bool { return strings.HasPrefix(backend, "ollama")
 // refusedField is the optional field that a refusal names, or, not named, the
 // next one to try without; empty when there is none left.
 func (r *run) refusedField(c *calibration, words string) (field string, named bool) {
+	asked, ollama := r.asking(c), isOllama(r.cfg.Backend)
 	sent := map[string]bool{
-		fieldIgnoreEOS: r.cfg.Sampling.IgnoreEOS && !isOllama(r.cfg.Backend) && !r.dropped[fieldIgnoreEOS],
-		fieldTimings:   c.tuning.TimingsPerToken,
-		fieldEach:      c.tuning.Usage == inference.UsageEach && !isOllama(r.cfg.Backend),
-		fieldUsage:     c.tuning.Usage != inference.UsageNever && !isOllama(r.cfg.Backend),
+		fieldIgnoreEOS: r.cfg.Sampling.IgnoreEOS && !ollama && !r.dropped[fieldIgnoreEOS],
+		fieldTimings:   asked.TimingsPerToken,
+		fieldEach:      asked.Usage == inference.UsageEach && !ollama,
+		fieldUsage:     asked.Usage != inference.UsageNever && !ollama,
 	}
 	for _, f := range optional {
 		switch {
@@ -253,19 +264,6 @@ func (r *run) refusedField(c *calibration, words string) (field string, named bo
 		}
 	}
 	return field, false
-}
-
-// drop leaves a field out from now on.
-func (r *run) drop(c *calibration, field string) {
-	r.dropped[field] = true
-	switch field {
-	case fieldEach:
-		c.tuning.Usage = inference.UsageOnce
-	case fieldUsage:
-		c.tuning.Usage = inference.UsageNever
-	case fieldTimings:
-		c.tuning.TimingsPerToken = false
-	}
 }
 
 func (r *run) sayDropped(req *assay.Request, fields ...string) {

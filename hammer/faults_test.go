@@ -70,7 +70,9 @@ func TestEveryFaultHasItsClass(t *testing.T) {
 				cfg := quick
 				cfg.Faults = c.faults
 				run := short(engine(t, cfg), backend)
-				run.Timeouts.FirstToken = assay.Duration(300 * time.Millisecond)
+				if c.faults.Hang > 0 {
+					run.Timeouts.FirstToken = assay.Duration(300 * time.Millisecond)
+				}
 				// A fault may hit the calibrating requests; a refusal as wrong
 				// ends the run there, so those come after it.
 				sum, err := Run(t.Context(), run, filepath.Join(t.TempDir(), "run"), Options{})
