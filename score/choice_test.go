@@ -56,6 +56,23 @@ func TestTheBestStageKeptTheObjectives(t *testing.T) {
 	}
 }
 
+// The rates of a whole stage are no match for those of a steady window.
+func TestTheBestStageHasASteadyWindow(t *testing.T) {
+	in := healthy(1)
+	in.Baseline = nil
+	whole := stage("c64", 64)
+	whole.GoodputPerSecond, whole.RatesOf = 90, assay.RatesOfWhole
+	in.Summary.Stages = append(in.Summary.Stages, whole)
+	h := Health(in)
+	if h.Performance.Stage != "c3" || *h.Performance.MaxThroughput != in.Summary.Stages[0].GoodputPerSecond {
+		t.Errorf("judged %s, at most %g", h.Performance.Stage, *h.Performance.MaxThroughput)
+	}
+	in.Summary.Stages = in.Summary.Stages[1:]
+	if h := Health(in); h.Performance.Stage != "c64" {
+		t.Errorf("judged %s", h.Performance.Stage)
+	}
+}
+
 func TestPowerOfAllGPUsNeedsAllOfThem(t *testing.T) {
 	in := healthy(2)
 	near(t, "power", Health(in).Performance.MeanPowerWatts, 640)

@@ -37,10 +37,8 @@ func hardware(in Input) assay.HardwareInfo {
 // performance are the figures of the judged stage, and the readings beside.
 func performance(in Input, s assay.StageSummary, measured bool) assay.PerformanceMetrics {
 	var out assay.PerformanceMetrics
-	for _, st := range in.Summary.Stages {
-		if st.OK+st.Failed > 0 {
-			out.MaxThroughput = higher(out.MaxThroughput, finite(st.GoodputPerSecond))
-		}
+	for _, st := range windowed(filter(in.Summary.Stages, func(s assay.StageSummary) bool { return s.OK+s.Failed > 0 })) {
+		out.MaxThroughput = higher(out.MaxThroughput, finite(st.GoodputPerSecond))
 	}
 	if measured {
 		out.Stage = clip(s.Name)

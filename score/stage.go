@@ -188,8 +188,18 @@ func candidates(stages []assay.StageSummary) []assay.StageSummary {
 	return out
 }
 
+// windowed are the stages with a steady window, where there are any: the rates
+// of a whole stage, with its fill-up and its end, are lower and not comparable.
+func windowed(stages []assay.StageSummary) []assay.StageSummary {
+	if w := filter(stages, func(s assay.StageSummary) bool { return s.Windowed() }); len(w) > 0 {
+		return w
+	}
+	return stages
+}
+
 // best is the stage that shows what the node can do: the one with the highest
-// goodput, among those that kept the objectives where some did.
+// goodput, among those that kept the objectives where some did, and among those
+// with a steady window.
 func best(stages []assay.StageSummary) (assay.StageSummary, bool) {
 	c := candidates(stages)
 	if kept := filter(c, func(s assay.StageSummary) bool { return s.Kept == assay.Pass && len(s.Objectives) > 0 }); len(kept) > 0 {
@@ -198,7 +208,7 @@ func best(stages []assay.StageSummary) (assay.StageSummary, bool) {
 	if len(c) == 0 {
 		return assay.StageSummary{}, false
 	}
-	return slices.MaxFunc(c, func(a, b assay.StageSummary) int {
+	return slices.MaxFunc(windowed(c), func(a, b assay.StageSummary) int {
 		return cmp.Or(cmp.Compare(a.GoodputPerSecond, b.GoodputPerSecond), cmp.Compare(a.OutputTokensPerSecond, b.OutputTokensPerSecond))
 	}), true
 }

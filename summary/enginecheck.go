@@ -183,8 +183,13 @@ func (c *checking) times(e *engineSide) {
 		c.put(x)
 	}
 	perRequest := func(what, name string, ours float64) {
-		if theirs, k, ok := e.mean(name); ok && k == c.o.ok {
+		theirs, k, ok := e.mean(name)
+		switch {
+		case !ok:
+		case k == c.o.ok:
 			put(what, ours/n/1e6, c.o.ok, theirs, k)
+		default:
+			c.why = append(c.why, fmt.Sprintf("the engine's %s is of %d requests and ours of %d, so it is not compared", what, k, c.o.ok))
 		}
 	}
 	after, ok := e.delta[assay.TotalAfterFirst+"_seconds"]

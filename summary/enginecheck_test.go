@@ -85,6 +85,8 @@ func TestEngineCheck(t *testing.T) {
 			r := m.request("a", start, 0, 0, 1)
 			r.Error, r.First, r.Last, r.OutputTokens = assay.FailHTTP429, 0, 0, 0
 		}, assay.Pass, 8, ""},
+		"a time of another number of requests": {func(_ *made, _, after map[string]float64) { after["ttft_count"]-- }, assay.Unknown, 7,
+			"the engine's ttft is of 9 requests and ours of 10"},
 		"tokens held back": {func(m *made, _, _ map[string]float64) {
 			for i := range m.requests {
 				r := &m.requests[i]

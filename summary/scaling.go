@@ -106,7 +106,12 @@ func knee(points []assay.ScalePoint, rates []float64) assay.Quantity {
 	}
 	most := slices.Max(rates)
 	q.Est = most * points[least].LatencyMS / 1e3
-	if k := len(rates) - 1; rates[k] == most && slices.Max(rates[:k]) < 0.95*most && q.Why == "" {
+	k := len(rates) - 1
+	switch {
+	case q.Why != "":
+	case q.Est > points[k].Load:
+		q.Why = fmt.Sprintf("it lies above the highest load that was measured, %g streams: measure beyond it", points[k].Load)
+	case rates[k] == most && slices.Max(rates[:k]) < 0.95*most:
 		q.Why = "throughput was still rising at the highest load: its ceiling, and so the knee, may lie higher"
 	}
 	return q
