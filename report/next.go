@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/assay-bench/assay"
@@ -44,7 +45,11 @@ func Next(s assay.Summary) []string {
 	}
 	for _, st := range s.Stages {
 		if p, ok := st.TTFT.P(99); ok && !p.Held() && st.TTFT.N > 0 {
-			say("for a p99 that holds up, about %d requests a stage are needed: --duration or --num-prompts", needed(st.TTFT, p))
+			n, why := needed(st.TTFT, p), ""
+			if n > p.Need {
+				why = fmt.Sprintf(" (%d independent ones, as %d here are worth %.0f)", p.Need, st.TTFT.N, st.TTFT.Effective)
+			}
+			say("for a p99 that holds up, about %d requests a stage are needed%s: --duration or --num-prompts", n, why)
 			break
 		}
 	}
@@ -55,12 +60,21 @@ func Next(s assay.Summary) []string {
 		}
 	}
 	if sc := s.Scaling; sc != nil && !sc.Cliff.Known() && len(sc.Points) > 1 {
-		say("assay hammer --saturate goes on until goodput falls, and finds the cliff")
+		if searched(s) {
+			say("goodput did not fall up to the highest load that was tried: --max-concurrency lets the search go further")
+		} else {
+			say("assay hammer --saturate goes on until goodput falls, and finds the cliff")
+		}
 	}
 	if s.FindMax == nil && s.Client.Certificate == assay.Certified {
 		say("assay hammer --find-max concurrency --slo \"ttft_p99<200ms\" finds the load that keeps a promise")
 	}
 	return next
+}
+
+// searched reports whether each stage was a step of a search.
+func searched(s assay.Summary) bool {
+	return !slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return !st.Plan.Probe })
 }
 
 // needed is how many requests give as many independent ones as a percentile

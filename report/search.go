@@ -29,10 +29,15 @@ func findMax(f assay.FindMax) string {
 		}
 	}
 	var aside []string
+	pooled := false
 	for _, l := range f.Levels {
+		pooled = pooled || len(l.Stages) > 1
 		if l.SetAside != "" {
 			aside = append(aside, l.SetAside)
 		}
+	}
+	if pooled {
+		b.WriteString(" Steps at one load are judged together, so one of them alone may look otherwise.")
 	}
 	if len(aside) > 0 {
 		fmt.Fprintf(&b, " Set aside, as all violations lie within half of the stage: %s.", strings.Join(aside, ", "))
