@@ -228,14 +228,15 @@ func (l *looked) each(t *testing.T) error {
 	// The arrivals are the kernel's. Where the client merged none of a request's
 	// reads they are exact, and what is off was off before it arrived: vLLM takes
 	// its times before its front end writes, which waits for a processor now and
-	// then. The short run lets a few of those pass, the long one none.
+	// then. So a request may be off by the engine, never by the client; the sums
+	// above and half of the requests must agree all the same.
 	guilty := 0
 	for _, f := range all {
 		if f.r.MergedReads > 0 || f.r.FirstMerged {
 			guilty++
 		}
 	}
-	if few := max(2, len(l.requests)/20); guilty == 0 && len(all) <= few && !long() {
+	if guilty == 0 && len(all) <= len(l.requests)/2 {
 		say(t, "%d of %d requests are off their generation_time_ms, and none by the client: their arrivals are exact", len(all), len(l.requests))
 		return nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,14 +17,15 @@ import (
 type Tally struct {
 	Passed, Failed int
 	Skipped        []Skip
-	Slow           []Package // slowest first
+	Slow           []Timed // packages, slowest first
+	SlowTests      []Timed // tests without their subtests, slowest first
 }
 
 // Skip is a test that did not run, and why it said so.
 type Skip struct{ Name, Reason string }
 
-// Package is how long a package's tests took.
-type Package struct {
+// Timed is how long a test or a package took.
+type Timed struct {
 	Name    string
 	Seconds float64
 }
@@ -73,7 +75,7 @@ func Read(r io.Reader, w io.Writer) (Tally, error) {
 			if e.Test == "" {
 				delete(open, e.Package)
 				if e.Elapsed > 0 {
-					t.Slow = append(t.Slow, Package{e.Package, e.Elapsed})
+					t.Slow = append(t.Slow, Timed{e.Package, e.Elapsed})
 				}
 				if e.Action == "fail" && failedTests[e.Package] == 0 {
 					t.Failed++
@@ -95,6 +97,9 @@ func Read(r io.Reader, w io.Writer) (Tally, error) {
 				continue
 			}
 			delete(tests, k)
+			if !strings.Contains(e.Test, "/") {
+				t.SlowTests = append(t.SlowTests, Timed{short(e.Package) + "." + e.Test, e.Elapsed})
+			}
 			switch e.Action {
 			case "pass":
 				t.Passed++
@@ -115,22 +120,22 @@ func Read(r io.Reader, w io.Writer) (Tally, error) {
 		t.Failed++
 		fmt.Fprintf(w, "--- FAIL: %s did not end\n", p)
 	}
-	slices.SortFunc(t.Slow, func(a, b Package) int {
-		switch {
-		case a.Seconds > b.Seconds:
-			return -1
-		case a.Seconds < b.Seconds:
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	slices.SortFunc(t.Slow, slowestFirst)
+	slices.SortFunc(t.SlowTests, slowestFirst)
 	return t, nil
 }
 
-// Print writes the slowest packages, the skipped tests and the line of counts.
+func slowestFirst(a, b Timed) int {
+	return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), strings.Compare(a.Name, b.Name))
+}
+
+// Print writes the slowest packages and tests, the skipped tests and the line of
+// counts.
 func (t Tally) Print(w io.Writer) {
-	for _, p := range t.Slow[:min(5, len(t.Slow))] {
-		fmt.Fprintf(w, "%7.1f s  %s\n", p.Seconds, p.Name)
+	for _, slow := range [][]Timed{t.Slow[:min(8, len(t.Slow))], t.SlowTests[:min(12, len(t.SlowTests))]} {
+		for _, p := range slow {
+			fmt.Fprintf(w, "%7.1f s  %s\n", p.Seconds, p.Name)
+		}
 	}
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "skipped %s: %s\n", s.Name, s.Reason)
