@@ -58,10 +58,18 @@ const (
 	mostCommands  = 100
 )
 
-// Read reads a claims file. The probes are those that it may name, beside the
+// Catalog is what a claims file may name.
+type Catalog struct {
+	Probes []Probe
+	// Command makes a probe of a command that the file declares (see
+	// host.Command); nil: a file that declares one is refused.
+	Command func(Command) Probe
+}
+
+// Read reads a claims file. It may name the probes of the catalog and the
 // commands that it declares. Everything that is wrong with the file is told at
 // once, each fault as FILE:LINE:COLUMN.
-func Read(r io.Reader, name string, probes []Probe) (Suite, error) {
+func Read(r io.Reader, name string, catalog Catalog) (Suite, error) {
 	b, err := io.ReadAll(io.LimitReader(r, mostFileBytes+1))
 	if err != nil {
 		return Suite{}, fmt.Errorf("read %s: %w", name, err)
@@ -77,8 +85,8 @@ func Read(r io.Reader, name string, probes []Probe) (Suite, error) {
 	if err := yaml.UnmarshalWithOptions(b, &file, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
 		return Suite{}, yamlError(name, err)
 	}
-	rd := reading{name: name, tree: tree, suite: Suite{Name: file.Name, File: name}, known: slices.Clone(probes)}
-	rd.commands(file.Commands)
+	rd := reading{name: name, tree: tree, suite: Suite{Name: file.Name, File: name}, known: slices.Clone(catalog.Probes)}
+	rd.commands(file.Commands, catalog.Command)
 	rd.claims(file.Claims)
 	rd.measure(file.Measure)
 	if len(rd.faults) > 0 {
@@ -151,7 +159,11 @@ func (r *reading) at(place string) *token.Token {
 	return at
 }
 
-func (r *reading) commands(all []declared) {
+func (r *reading) commands(all []declared, toProbe func(Command) Probe) {
+	if toProbe == nil && len(all) > 0 {
+		r.fault("commands", 0, "commands cannot be run here")
+		return
+	}
 	if len(all) > mostCommands {
 		r.fault("commands", 0, fmt.Sprintf("%d commands; %d are the most", len(all), mostCommands))
 		return
@@ -174,7 +186,7 @@ func (r *reading) commands(all []declared) {
 		case d.Timeout < 0:
 			r.fault(place+".timeout", 0, "a timeout cannot be negative")
 		default:
-			r.known = append(r.known, d.probe())
+			r.known = append(r.known, d.probe(toProbe))
 		}
 	}
 }

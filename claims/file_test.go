@@ -8,8 +8,8 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-func testProbes() []Probe {
-	return []Probe{
+func testCatalog() Catalog {
+	probes := []Probe{
 		{Name: "consensus/single_vote", Unit: "s", Better: assay.Lower},
 		{Name: "consensus/batch_100", Unit: "s", Better: assay.Lower},
 		{Name: "synthesis/pattern_matching", Unit: "1/s", Better: assay.Higher},
@@ -17,6 +17,7 @@ func testProbes() []Probe {
 		{Name: "gpu/utilization", Unit: "ratio", Better: assay.Higher},
 		{Name: "gpu/temperature", Unit: "celsius", Better: assay.Neither},
 	}
+	return Catalog{Probes: probes, Command: func(c Command) Probe { return Probe{Name: c.Name, Unit: c.Unit, Better: c.Better} }}
 }
 
 func TestReadGivesPlaces(t *testing.T) {
@@ -47,7 +48,7 @@ func TestReadGivesPlaces(t *testing.T) {
 		{"broken YAML", "claims: [\n", "f.yaml:1:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Read(strings.NewReader(c.file), "f.yaml", testProbes())
+			_, err := Read(strings.NewReader(c.file), "f.yaml", testCatalog())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
@@ -56,14 +57,14 @@ func TestReadGivesPlaces(t *testing.T) {
 }
 
 func TestReadTellsEverythingAtOnce(t *testing.T) {
-	_, err := Read(strings.NewReader("claims:\n  - {name: a, probe: x/y, metric: p50, target: <= 1s}\n  - {name: b, probe: consensus/single_vote, metric: q, target: <= 1s}\n"), "f.yaml", testProbes())
+	_, err := Read(strings.NewReader("claims:\n  - {name: a, probe: x/y, metric: p50, target: <= 1s}\n  - {name: b, probe: consensus/single_vote, metric: q, target: <= 1s}\n"), "f.yaml", testCatalog())
 	if err == nil || !strings.Contains(err.Error(), "f.yaml:2:") || !strings.Contains(err.Error(), "f.yaml:3:") {
 		t.Errorf("both faults should be told: %v", err)
 	}
 }
 
 func TestReadBounds(t *testing.T) {
-	if _, err := Read(strings.NewReader(strings.Repeat("#\n", mostFileBytes)), "f", nil); err == nil {
+	if _, err := Read(strings.NewReader(strings.Repeat("#\n", mostFileBytes)), "f", Catalog{}); err == nil {
 		t.Error("a file of megabytes was read")
 	}
 }
@@ -102,7 +103,7 @@ commands:
     parse: json:latency.p50
     timeout: 10s
 `
-	s, err := Read(strings.NewReader(file), "dir/f.yaml", testProbes())
+	s, err := Read(strings.NewReader(file), "dir/f.yaml", testCatalog())
 	if err != nil {
 		t.Fatal(err)
 	}

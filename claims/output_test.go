@@ -139,20 +139,3 @@ func TestFamilyFile(t *testing.T) {
 		}
 	}
 }
-
-// The example names probes that there are, and every promise in it points the
-// right way.
-func TestExample(t *testing.T) {
-	f, err := os.Open("../examples/claims/stratoswarm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s, err := Read(f, "stratoswarm.yaml", append(append(HostProbes(), GPUProbes()...), InferenceProbes()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.Claims) != 5 || len(families(s.Probes)) != 6 {
-		t.Errorf("%d claims over %v", len(s.Claims), families(s.Probes))
-	}
-}

@@ -9,6 +9,7 @@ package claims
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/assay-bench/assay"
@@ -21,6 +22,12 @@ var ErrUnavailable = errors.New("not available")
 // ErrWrong says that the work under measurement gave a wrong result. The probe
 // fails, whatever its speed.
 var ErrWrong = errors.New("wrong result")
+
+// Unavailablef says that a probe cannot run here, and why: it wraps
+// [ErrUnavailable] and whatever the format wraps.
+func Unavailablef(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrUnavailable, fmt.Errorf(format, args...))
+}
 
 // Probe is one measurement that can be asked for by name.
 type Probe struct {
@@ -71,7 +78,7 @@ type Env struct {
 	// Dir is a directory that probes may write to, on the disk that is meant.
 	Dir string
 	// GPU is the command line of a child that runs GPU probes for us (see
-	// ServeGPU); nil: they are not available.
+	// gpu.Serve); nil: they are not available.
 	GPU []string
 	// NVML is the command line of a child that reads NVIDIA's driver (see
 	// telemetry.ServeChild); nil: it is not read.
@@ -89,4 +96,12 @@ type Env struct {
 	Seed uint64
 	// Deadline is for one call of native code; 0: 30 s.
 	Deadline time.Duration
+}
+
+// Timeout is Deadline, or what stands for it when it is not set.
+func (e Env) Timeout() time.Duration {
+	if e.Deadline <= 0 {
+		return 30 * time.Second
+	}
+	return e.Deadline
 }

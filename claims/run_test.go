@@ -53,7 +53,7 @@ func fixture(t *testing.T) Options {
 
 func runFile(t *testing.T, o Options, file string, probes ...Probe) *Result {
 	t.Helper()
-	s, err := Read(strings.NewReader(file), "claims.yaml", probes)
+	s, err := Read(strings.NewReader(file), "claims.yaml", Catalog{Probes: probes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestHangingProbe(t *testing.T) {
 						return Measurement{}, errors.New("ended")
 					}}, nil
 				}
-				s, err := Read(strings.NewReader(claimLines("probe: a/hangs, metric: p50, target: <= 1s", "probe: f/good, metric: p50, target: <= 1s")), "f", []Probe{hangs, fake("f/good", around(1e-3))})
+				s, err := Read(strings.NewReader(claimLines("probe: a/hangs, metric: p50, target: <= 1s", "probe: f/good, metric: p50, target: <= 1s")), "f", Catalog{Probes: []Probe{hangs, fake("f/good", around(1e-3))}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -248,7 +248,7 @@ func TestHangingProbe(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := Read(strings.NewReader(claimLines("probe: a/x, metric: p50, target: <= 1s", "probe: b/x, metric: p50, target: <= 1s", "probe: c/x, metric: p50, target: <= 1s")),
-			"f", []Probe{fake("a/x", around(1e-3)), fake("b/x", around(1e-3)), fake("c/x", around(1e-3))})
+			"f", Catalog{Probes: []Probe{fake("a/x", around(1e-3)), fake("b/x", around(1e-3)), fake("c/x", around(1e-3))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +324,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	o.Dir = filepath.Join(parent, "results")
 	measured := false
 	p := fake("f/x", func(n int) (Measurement, error) { measured = true; return around(1)(n) })
-	s, err := Read(strings.NewReader(claimLines("probe: f/x, metric: p50, target: <= 1s")), "f", []Probe{p})
+	s, err := Read(strings.NewReader(claimLines("probe: f/x, metric: p50, target: <= 1s")), "f", Catalog{Probes: []Probe{p}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,9 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/claims/engine"
+	"github.com/assay-bench/assay/claims/gpu"
+	"github.com/assay-bench/assay/claims/host"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/report"
@@ -37,9 +40,9 @@ and otherwise unknown, with how many more samples would decide.`,
 	return cmd
 }
 
-// probes are all that a claims file may name.
-func probes() []claims.Probe {
-	return slices.Concat(claims.HostProbes(), claims.GPUProbes(), claims.InferenceProbes())
+// catalog is all that a claims file may name.
+func catalog() claims.Catalog {
+	return claims.Catalog{Probes: slices.Concat(host.Probes(), gpu.Probes(), engine.Probes()), Command: host.Command}
 }
 
 type claimsFlags struct {
@@ -102,7 +105,7 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 		return err
 	}
 	defer file.Close()
-	suite, err := claims.Read(file, path, probes())
+	suite, err := claims.Read(file, path, catalog())
 	if err != nil {
 		return err
 	}
@@ -155,7 +158,7 @@ func newClaimsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "Name the probes, with what each does and needs", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := append(probes(), claims.EmptyProbe())
+			all := append(catalog().Probes, claims.EmptyProbe())
 			switch format {
 			case "text":
 				return report.Text(cmd.OutOrStdout(), probePage(all))
@@ -197,7 +200,7 @@ func Probe() *cobra.Command {
 	return &cobra.Command{
 		Use: "probe", Hidden: true, Short: "Run GPU probes for a parent process", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return claims.ServeGPU(cmd.InOrStdin(), cmd.OutOrStdout(), claims.Native{})
+			return gpu.Serve(cmd.InOrStdin(), cmd.OutOrStdout(), gpu.Native{})
 		},
 	}
 }

@@ -1,0 +1,179 @@
+package gpu
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/internal/opencl"
+)
+
+//go:embed kernels_consensus.cl
+var consensusCL string
+
+//go:embed kernels_synthesis.cl
+var synthesisCL string
+
+//go:embed kernels_memory.cl
+var memoryCL string
+
+// gpuWork is the work of one probe, ready on the device. A sample takes new data,
+// made from its number, and overwrites old results first, so that nothing left
+// over can pass for a result. What it times is from the first call into the driver
+// until the result is there; making data and checking it lie outside.
+type gpuWork interface {
+	sample(number uint64) (claims.Measurement, error)
+}
+
+// gpuLoad is work that can also keep the device busy without a pause.
+type gpuLoad interface {
+	load(d time.Duration) error
+}
+
+// gpuKind is a kind of work by the probe's name.
+type gpuKind struct {
+	name    string
+	source  string
+	prepare func(d *gpuDevice, seed uint64) (gpuWork, error)
+}
+
+func gpuKinds() []gpuKind {
+	kinds := []gpuKind{
+		{"consensus/single_vote", consensusCL, newSingleVote},
+		{"consensus/batch_100", consensusCL, newBatch(honestVotes)},
+		{"consensus/byzantine_100", consensusCL, newBatch(byzantineVotes)},
+		{"synthesis/pattern_matching", synthesisCL, newMatch},
+		{"synthesis/template_expansion", synthesisCL, newExpand},
+		{"synthesis/tree_rewriting", synthesisCL, newRewrite},
+		{"kernel/gpu_allocation", memoryCL, newAllocation},
+	}
+	for _, c := range gpuCopies() {
+		kinds = append(kinds, gpuKind{c.name, memoryCL, newCopy(c.bytes)})
+	}
+	return kinds
+}
+
+func findGPUWork(name string) (gpuKind, bool) {
+	for _, k := range gpuKinds() {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return gpuKind{}, false
+}
+
+// gpuDevice is an opened device with one compiled source.
+type gpuDevice struct {
+	identity gpuIdentity
+	largest  uint64 // the most that one buffer may hold; 0: not known
+	ctx      *opencl.Context
+	program  *opencl.Program
+}
+
+// openGPU opens the first device that is not a CPU. A claim about a GPU cannot be
+// kept by the CPU.
+func openGPU(native Native, source string) (*gpuDevice, error) {
+	lib, err := opencl.Open(opencl.Options{Libraries: native.OpenCL})
+	if err != nil {
+		return nil, fmt.Errorf("%w: it needs a GPU with OpenCL: %w", claims.ErrUnavailable, err)
+	}
+	devices, err := lib.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("%w: the devices cannot be listed: %w", claims.ErrUnavailable, err)
+	}
+	var chosen, cpu *opencl.Device
+	for _, d := range devices {
+		if d.Type&opencl.TypeCPU != 0 {
+			if cpu == nil {
+				cpu = d
+			}
+		} else if chosen == nil {
+			chosen = d
+		}
+	}
+	switch {
+	case chosen == nil && cpu == nil:
+		return nil, fmt.Errorf("%w: OpenCL (%s) shows no device", claims.ErrUnavailable, lib.Path())
+	case chosen == nil && !native.AllowCPU:
+		return nil, fmt.Errorf("%w: it needs a GPU; OpenCL shows only %s, which is a %s", claims.ErrUnavailable, cpu.Name, cpu.Type)
+	case chosen == nil:
+		chosen = cpu
+	}
+	ctx, err := chosen.NewContext()
+	if err != nil {
+		return nil, fmt.Errorf("%w: open %s: %w", claims.ErrUnavailable, chosen.Name, err)
+	}
+	if native.kernels != nil {
+		source = native.kernels(source)
+	}
+	program, err := ctx.Build(source, "")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: compile for %s: %w", claims.ErrUnavailable, chosen.Name, err), ctx.Close())
+	}
+	return &gpuDevice{
+		identity: gpuIdentity{Name: chosen.Name, Type: chosen.Type.String(), UUID: chosen.UUID, PCIBusID: chosen.PCIBusID},
+		largest:  chosen.MaxAllocBytes, ctx: ctx, program: program,
+	}, nil
+}
+
+// explain makes a want of memory, or a kernel that the device cannot run, a probe
+// that is not available.
+func (d *gpuDevice) explain(err error) error {
+	if errors.Is(err, claims.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w on %s: %w", claims.ErrUnavailable, d.identity.Name, err)
+}
+
+// buffer allocates device memory and puts the content there.
+func (d *gpuDevice) buffer(content []byte) (*opencl.Buffer, error) {
+	b, err := d.ctx.NewBuffer(len(content))
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Write(content)
+}
+
+// buffers allocates several of undefined content.
+func (d *gpuDevice) buffers(sizes ...int) ([]*opencl.Buffer, error) {
+	var all []*opencl.Buffer
+	for _, n := range sizes {
+		b, err := d.ctx.NewBuffer(n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// timed is one operation by the wall clock. The user waits for that, so it is the
+// value; the device's own account of its kernels stands beside it.
+func timed(operation func() ([]*opencl.Event, error)) (wall, device time.Duration, err error) {
+	start := time.Now()
+	events, err := operation()
+	wall = time.Since(start)
+	for _, e := range events {
+		if err != nil {
+			e.Drop()
+			continue
+		}
+		var ran time.Duration
+		ran, err = e.Wait()
+		device += ran
+	}
+	return wall, device, err
+}
+
+// source of data for one sample of one probe.
+func gpuRandom(seed, number uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, number)) }
+
+// filled is n bytes that no result looks like.
+func filled(n int) []byte { return bytes.Repeat([]byte{0xEE}, n) }
+
+// groups rounds up to whole groups.
+func groups(n, size int) int { return (n + size - 1) / size * size }
