@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -199,14 +200,21 @@ func (c Config) clone() (Config, error) {
 	return out, nil
 }
 
-// hash is of the resolved configuration.
-func (c Config) hash() (string, error) {
+// encoded is the resolved configuration as experiment.json keeps it, for people
+// without escapes for HTML, and the hash of its JSON, which has them.
+func (c Config) encoded() (text []byte, hash string, err error) {
 	b, err := json.Marshal(c)
 	if err != nil {
-		return "", fmt.Errorf("encode the configuration: %w", err)
+		return nil, "", fmt.Errorf("encode the configuration: %w", err)
 	}
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), nil
+	var plain bytes.Buffer
+	enc := json.NewEncoder(&plain)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(c); err != nil {
+		return nil, "", fmt.Errorf("encode the configuration: %w", err)
+	}
+	return plain.Bytes(), hex.EncodeToString(sum[:]), nil
 }
 
 // ask is what the analysis is told.

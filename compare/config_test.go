@@ -121,7 +121,7 @@ func TestPick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _ := c.hash()
+	_, before, _ := c.encoded()
 	picked := c
 	if err := picked.Pick([]string{"b"}); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestPick(t *testing.T) {
 	if e := picked.enabled(); len(e) != 1 || e[0].Name != "b" {
 		t.Errorf("picked %+v", e)
 	}
-	if after, _ := picked.hash(); after == before {
+	if _, after, _ := picked.encoded(); after == before {
 		t.Error("another experiment has the same hash")
 	}
 	if len(c.enabled()) != 2 {

@@ -98,14 +98,14 @@ func Run(ctx context.Context, c Config, dir string, o Options) (Experiment, erro
 		return Experiment{}, fmt.Errorf("the configuration: %s", f[0].text)
 	}
 	c.fill()
-	hash, err := c.hash()
+	config, hash, err := c.encoded()
 	if err != nil {
 		return Experiment{}, err
 	}
 	e := Experiment{
 		Format: ExperimentFormat, ID: ulid.Make().String(), Name: c.Benchmark.Name,
 		Created: time.Now().UnixNano(), Version: o.Version, Node: telemetry.DescribeNode(),
-		Config: c, ConfigSHA256: hash, Status: assay.StatusPartial, Paired: true,
+		Config: config, ConfigSHA256: hash, Status: assay.StatusPartial, Paired: true,
 		Notes: []string{"hardware counters (perf stat) were not read"},
 	}
 	if e.Analysis, err = c.ask(); err != nil {

@@ -432,12 +432,12 @@ func TestStopsAtAPlannedLook(t *testing.T) {
 	two := 2
 	c.Experiment.Looks, c.Experiment.Pilot = 2, &two // the plan stands: no pilot is made again
 	c.fill()
-	hash, err := c.hash()
+	config, hash, err := c.encoded()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := Experiment{
-		Format: ExperimentFormat, ID: "x", Config: c, ConfigSHA256: hash, Workloads: []string{"short"}, Paired: true, Status: assay.StatusPartial,
+		Format: ExperimentFormat, ID: "x", Config: config, ConfigSHA256: hash, Workloads: []string{"short"}, Paired: true, Status: assay.StatusPartial,
 		Engines: []Engine{{Name: "a", Lock: map[string]string{}}, {Name: "b", Lock: map[string]string{}}},
 		Plan:    Plan{Seed: 7, Primary: "e2e_ms_mean", Effect: 0.05, Level: 0.05, Power: 0.9, Rounds: 20, Looks: 2, Tests: 9, Test: "signed_rank", Adjust: "holm"},
 	}

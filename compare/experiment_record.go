@@ -1,8 +1,9 @@
 package compare
 
 import (
+	"encoding/json"
 	"errors"
-	"path/filepath"
+	"fmt"
 	"slices"
 )
 
@@ -23,19 +24,18 @@ func recorded(dir string) (Experiment, Config, error) {
 	if err != nil {
 		return e, Config{}, err
 	}
-	var c struct{ Config Config }
-	if err := readJSON(filepath.Join(dir, ExperimentFile), &c); err != nil {
-		return e, Config{}, err
+	var c Config
+	if err := json.Unmarshal(e.Config, &c); err != nil {
+		return e, Config{}, fmt.Errorf("its configuration: %w", err)
 	}
-	hash, err := c.Config.hash()
+	_, hash, err := c.encoded()
 	if err != nil {
 		return e, Config{}, err
 	}
 	// Also so that what follows can count on a resolved and checked configuration.
-	if hash != e.ConfigSHA256 || len(c.Config.faults()) > 0 {
+	if hash != e.ConfigSHA256 || len(c.faults()) > 0 {
 		return e, Config{}, errConfig
 	}
-	c.Config.fill()
-	e.Config = c.Config
-	return e, c.Config, nil
+	c.fill()
+	return e, c, nil
 }

@@ -42,7 +42,7 @@ func full() Experiment {
 	e.Node = assay.Node{ID: "n", Hostname: "box", OS: "linux", Arch: "amd64", CPU: "AMD EPYC", Cores: 2, MemoryBytes: 64 << 30, GPUs: []assay.GPU{{UUID: "g", Name: "GPU", MemoryBytes: 24 << 30}}}
 	e.Analysis = AnalysisAsk{Confidence: 0.95, RemoveOutliers: true, Threshold: 2, Test: "mann_whitney_u", Plots: true, Raw: true,
 		Prices: map[string]assay.Money{"": {Nano: 2_000_000_000, Currency: "USD"}}, SLO: []assay.Objective{{Metric: "ttft", Stat: "p99", Max: 100}}}
-	e.Config = map[string]any{"z": 1.0, "a": []any{"x"}}
+	e.Config = json.RawMessage(`{"z":1,"a":["x"]}`)
 	e.Version = assay.Version{Assay: "test", Go: "go"}
 	e.Plan.Test, e.Plan.Adjust = testSignedRank, adjustHolm
 	e.Notes = []string{"a note"}

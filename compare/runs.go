@@ -285,22 +285,3 @@ func addMean(sum, one map[string]float64, first bool, n float64) {
 		}
 	}
 }
-
-// withinRun are the intervals that a run has of its own figures.
-func withinRun(st assay.StageSummary) map[string]assay.Quantity {
-	out := map[string]assay.Quantity{}
-	for _, m := range []struct {
-		name  string
-		d     assay.Dist
-		level float64
-	}{{"ttft_ms_p50", st.TTFT, 50}, {"ttft_ms_p99", st.TTFT, 99}, {"tpot_ms_p50", st.TPOT, 50}, {"e2e_ms_p50", st.E2E, 50}, {"e2e_ms_p99", st.E2E, 99}} {
-		if p, ok := m.d.P(m.level); ok && m.d.N > 0 {
-			q := assay.Quantity{N: m.d.N, Est: p.Value, Lo: p.Lo, Hi: p.Hi}
-			if !p.Held() {
-				q.Why = fmt.Sprintf("n<%d", p.Need)
-			}
-			out[m.name] = q
-		}
-	}
-	return out
-}

@@ -2,7 +2,11 @@
 // difference is more than noise.
 package compare
 
-import "github.com/assay-bench/assay"
+import (
+	"encoding/json"
+
+	"github.com/assay-bench/assay"
+)
 
 // ExperimentFormat names the format of experiment.json that this version writes.
 const ExperimentFormat = "assay/experiment/v1"
@@ -118,12 +122,12 @@ type Experiment struct {
 	Version assay.Version `json:"version"`
 	Node    assay.Node    `json:"node"`
 	// ConfigSHA256 is of the resolved configuration, which is kept beside.
-	ConfigSHA256 string      `json:"config_sha256"`
-	Config       any         `json:"config"`
-	Engines      []Engine    `json:"engines"` // in the order of the file; the first is what others are held against
-	Workloads    []string    `json:"workloads"`
-	Plan         Plan        `json:"plan"`
-	Analysis     AnalysisAsk `json:"analysis"`
+	ConfigSHA256 string          `json:"config_sha256"`
+	Config       json.RawMessage `json:"config"`  // whoever ran it knows its form
+	Engines      []Engine        `json:"engines"` // in the order of the file; the first is what others are held against
+	Workloads    []string        `json:"workloads"`
+	Plan         Plan            `json:"plan"`
+	Analysis     AnalysisAsk     `json:"analysis"`
 	// Status is complete, or partial: broken off, or stopped by its time budget.
 	Status assay.Status `json:"status"`
 	Notes  []string     `json:"notes"`
