@@ -110,6 +110,26 @@ func ReadExperiment(dir string) (Experiment, error) {
 	return e, nil
 }
 
+// ReadLocks gives the locks of the engines of an earlier experiment, by name, from
+// its experiment.json.
+func ReadLocks(file string) (map[string]map[string]string, error) {
+	var e struct {
+		Format  string
+		Engines []Engine
+	}
+	if err := readJSON(file, &e); err != nil {
+		return nil, fmt.Errorf("the locked experiment: %w", err)
+	}
+	if e.Format != ExperimentFormat {
+		return nil, fmt.Errorf("the locked experiment %s: its format is %q, not %s", file, clipName(e.Format), ExperimentFormat)
+	}
+	locks := map[string]map[string]string{}
+	for _, x := range e.Engines {
+		locks[x.Name] = x.Lock
+	}
+	return locks, nil
+}
+
 // check refuses what an analysis cannot be made of.
 func (e *Experiment) check() error {
 	if n := len(e.Engines); n == 0 || n > mostEngines {

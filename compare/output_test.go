@@ -320,6 +320,18 @@ func TestAlteredBytesNeverBreakTheAnalysis(t *testing.T) {
 }
 
 // Names of engines lead to files in raw_data and nowhere else.
+func TestReadLocksRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "e.json")
+	for text, want := range map[string]string{"{": "unexpected end", `{"format":"other"}`: "its format is"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadLocks(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestNamesOfFiles(t *testing.T) {
 	got := fileNames([]Engine{{Name: "../../etc/passwd"}, {Name: ".."}, {Name: "a b"}, {Name: "A_b"}, {Name: ""}, {Name: "ä"}})
 	want := []string{"_._.._etc_passwd", "_.", "a_b", "A_b-2", "_", "_-2"}

@@ -1,5 +1,6 @@
-// Package compare asks which of several engines is faster, and whether the
-// difference is more than noise.
+// Package compare says which of several engines is faster, and whether the
+// difference is more than noise. It reads runs, and starts nothing: package
+// experiment does.
 package compare
 
 import (

@@ -15,6 +15,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/compare"
+	"github.com/assay-bench/assay/compare/experiment"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/report"
 	"github.com/assay-bench/assay/report/plot"
@@ -118,19 +119,19 @@ func (f *compareFlags) run(ctx context.Context, args []string, stdout, stderr io
 }
 
 // options are what an experiment needs of this process.
-func (f *compareFlags) options(p *cli.Progress) (compare.Options, error) {
+func (f *compareFlags) options(p *cli.Progress) (experiment.Options, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return compare.Options{}, fmt.Errorf("find this program, to start it again: %w", err)
+		return experiment.Options{}, fmt.Errorf("find this program, to start it again: %w", err)
 	}
 	nvml, err := native.Command("nvml")
 	if err != nil {
-		return compare.Options{}, err
+		return experiment.Options{}, err
 	}
-	o := compare.Options{
+	o := experiment.Options{
 		Version: cli.Version(), Supervisor: []string{self, "supervise"}, NVML: nvml, Environ: os.Environ(),
 		Say: func(s string) { p.Say("%s", s) },
-		Progress: func(x compare.Progress) {
+		Progress: func(x experiment.Progress) {
 			if x.Run != nil && p.Terminal() { // a log has a line for each run already
 				c := *x.Run
 				c.Stage = fmt.Sprintf("round %d of %d, %s, %s", x.Round, x.Rounds, x.Engine, x.Workload)
@@ -152,7 +153,7 @@ func (f *compareFlags) options(p *cli.Progress) (compare.Options, error) {
 
 // experiment makes, resumes or reads the experiment, and says where its results
 // go; nowhere for runs that are only looked at.
-func (f *compareFlags) experiment(ctx context.Context, args []string, opt compare.Options) (compare.Experiment, string, error) {
+func (f *compareFlags) experiment(ctx context.Context, args []string, opt experiment.Options) (compare.Experiment, string, error) {
 	switch {
 	case f.analyzeOnly:
 		dir := f.results
@@ -168,7 +169,7 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt compar
 		}
 		return e, dir, nil
 	case f.resume != "":
-		e, err := compare.Resume(ctx, f.resume, opt)
+		e, err := experiment.Resume(ctx, f.resume, opt)
 		return e, f.resume, err
 	case len(args) > 1:
 		e, err := compare.FromRuns(args...)
@@ -189,7 +190,7 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt compar
 		return compare.Experiment{}, "", err
 	}
 	defer file.Close()
-	c, err := compare.ReadConfig(file, path)
+	c, err := experiment.ReadConfig(file, path)
 	if err != nil {
 		return compare.Experiment{}, "", err
 	}
@@ -205,7 +206,7 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt compar
 	if dir == "" {
 		return compare.Experiment{}, "", errors.New("say where the results go: --output DIR, or output_dir in the file")
 	}
-	e, err := compare.Run(ctx, c, dir, opt)
+	e, err := experiment.Run(ctx, c, dir, opt)
 	return e, dir, err
 }
 
@@ -246,9 +247,9 @@ func (f *compareFlags) show(w io.Writer, e compare.Experiment, a compare.Analysi
 // outcome is the exit code.
 func outcome(err error, e compare.Experiment, held []compare.Held, gates assay.Verdict, dir string) error {
 	switch {
-	case errors.Is(err, compare.ErrInterrupted):
+	case errors.Is(err, experiment.ErrInterrupted):
 		return cli.Unknown(fmt.Errorf("interrupted; what there is was saved, and assay compare --resume %s goes on", dir))
-	case errors.Is(err, compare.ErrAllFailed), errors.Is(err, compare.ErrLocked), errors.Is(err, compare.ErrBusy):
+	case errors.Is(err, experiment.ErrAllFailed), errors.Is(err, experiment.ErrLocked), errors.Is(err, experiment.ErrBusy):
 		return cli.Unknown(err)
 	case err != nil && len(e.Samples) > 0:
 		return cli.Unknown(err)
@@ -267,8 +268,8 @@ func outcome(err error, e compare.Experiment, held []compare.Held, gates assay.V
 	return nil
 }
 
-func check(ctx context.Context, path string, args []string, opt compare.Options, w io.Writer) error {
-	c, err := compare.CheckBinary(ctx, path, args, opt)
+func check(ctx context.Context, path string, args []string, opt experiment.Options, w io.Writer) error {
+	c, err := experiment.CheckBinary(ctx, path, args, opt)
 	if err != nil {
 		return cli.Unknown(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/compare"
+	"github.com/assay-bench/assay/compare/experiment"
 )
 
 // Every verdict of a comparison's gates, and how it leaves the program.
@@ -27,10 +28,10 @@ func TestUnknownIsNeverAPass(t *testing.T) {
 		e    compare.Experiment
 		want int
 	}{
-		{compare.ErrInterrupted, some, cli.ExitUnknown},
-		{compare.ErrAllFailed, compare.Experiment{}, cli.ExitUnknown},
-		{compare.ErrLocked, compare.Experiment{}, cli.ExitUnknown},
-		{compare.ErrBusy, compare.Experiment{}, cli.ExitUnknown},
+		{experiment.ErrInterrupted, some, cli.ExitUnknown},
+		{experiment.ErrAllFailed, compare.Experiment{}, cli.ExitUnknown},
+		{experiment.ErrLocked, compare.Experiment{}, cli.ExitUnknown},
+		{experiment.ErrBusy, compare.Experiment{}, cli.ExitUnknown},
 		{errors.New("halfway"), some, cli.ExitUnknown},
 		{errors.New("no such file"), compare.Experiment{}, cli.ExitUsage},
 	} {

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"cmp"
@@ -16,28 +16,30 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/journal"
 )
 
 // measure puts one workload on an engine that answers, and gives the sample.
-func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w WorkloadConfig, round int, dir string) (Sample, error) {
+func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w WorkloadConfig, round int, dir string) (compare.Sample, error) {
 	c, err := x.hammerConfig(t, e, w, round)
 	if err != nil {
-		return Sample{}, err
+		return compare.Sample{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	within, stop := context.WithTimeoutCause(ctx, time.Duration(w.Timeout), errTooLong)
 	defer stop()
 	if err := hammer.Resolve(within, &c); errors.Is(err, hammer.ErrNoModel) {
-		return Sample{}, fmt.Errorf("engine %s: %w", e.Name, err)
+		return compare.Sample{}, fmt.Errorf("engine %s: %w", e.Name, err)
 	} else if err != nil {
-		return Sample{}, x.failed(ctx, t, w, errors.Join(hammer.ErrNoEngine, err))
+		return compare.Sample{}, x.failed(ctx, t, w, errors.Join(hammer.ErrNoEngine, err))
 	}
 	if c.Extra, err = extraBody(e, c.Backend, w.temperature()); err != nil {
-		return Sample{}, err
+		return compare.Sample{}, err
 	}
 	peak := func() (float64, bool) { return 0, false }
 	if t.p != nil {
@@ -63,12 +65,12 @@ func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w Worklo
 		if within.Err() != nil && ctx.Err() == nil {
 			err = errTooLong // hammer only knows that it was interrupted
 		}
-		return Sample{}, x.failed(ctx, t, w, err)
+		return compare.Sample{}, x.failed(ctx, t, w, err)
 	}
 	stop() // the watcher of memory looks once more
 	s, err := sampleFrom(dir, sum, w, x.cfg.System.GPUDevice)
 	if err != nil {
-		return Sample{}, err
+		return compare.Sample{}, err
 	}
 	if bytes, ok := peak(); ok {
 		s.Metrics["memory_peak_bytes"] = bytes
@@ -185,7 +187,7 @@ func (x *trial) writeCases() error {
 			}
 			b = append(append(b, line...), '\n')
 		}
-		if err := replace(x.casesFile(w), b); err != nil {
+		if err := disk.Replace(x.casesFile(w), 0o644, disk.Bytes(b)); err != nil {
 			return err
 		}
 	}
@@ -227,16 +229,16 @@ func watchMemory(ctx context.Context, p *proc.Process) (peak func() (float64, bo
 const memoryEvery = 500 * time.Millisecond
 
 // sampleFrom reduces a run directory to a sample.
-func sampleFrom(dir string, sum assay.Summary, w WorkloadConfig, device *int) (Sample, error) {
+func sampleFrom(dir string, sum assay.Summary, w WorkloadConfig, device *int) (compare.Sample, error) {
 	if len(sum.Stages) != 1 {
-		return Sample{}, fmt.Errorf("run %s: it has %d stages, and one was asked for", dir, len(sum.Stages))
+		return compare.Sample{}, fmt.Errorf("run %s: it has %d stages, and one was asked for", dir, len(sum.Stages))
 	}
 	rd, err := journal.Open(dir)
 	if err != nil {
-		return Sample{}, err
+		return compare.Sample{}, err
 	}
 	sum.GPUs = usedGPUs(sum.GPUs, rd.Manifest().Node.GPUs, device)
-	s := SampleOf(sum)
+	s := compare.SampleOf(sum)
 	s.Cases = w.cases()
 	type sent struct {
 		at int64

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/hammer"
 )
 
@@ -218,9 +219,9 @@ func (c Config) encoded() (text []byte, hash string, err error) {
 }
 
 // ask is what the analysis is told.
-func (c Config) ask() (AnalysisAsk, error) {
+func (c Config) ask() (compare.AnalysisAsk, error) {
 	a := c.Analysis
-	out := AnalysisAsk{
+	out := compare.AnalysisAsk{
 		Confidence: a.ConfidenceLevel, RemoveOutliers: a.RemoveOutliers, Threshold: a.OutlierThreshold,
 		Test: a.SignificanceTest, Plots: *a.GeneratePlots, Raw: *a.ExportRawData,
 	}

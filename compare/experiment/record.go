@@ -1,10 +1,12 @@
-package compare
+package experiment
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/assay-bench/assay/compare"
 )
 
 // save writes what there is of the experiment.
@@ -13,14 +15,14 @@ func (x *trial) save() error {
 	e := *x.exp
 	e.Notes = slices.Clone(e.Notes)
 	x.mu.Unlock()
-	return WriteExperiment(x.dir, e)
+	return compare.WriteExperiment(x.dir, e)
 }
 
 var errConfig = errors.New("its configuration is not the one that its hash is of")
 
 // recorded gives an experiment as it is on disk, with its configuration.
-func recorded(dir string) (Experiment, Config, error) {
-	e, err := ReadExperiment(dir)
+func recorded(dir string) (compare.Experiment, Config, error) {
+	e, err := compare.ReadExperiment(dir)
 	if err != nil {
 		return e, Config{}, err
 	}

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"math"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/compare"
 )
 
 func TestOrderIsAFunctionOfSeedAndRound(t *testing.T) {
@@ -35,11 +37,11 @@ func TestOrderIsAFunctionOfSeedAndRound(t *testing.T) {
 func pilot(ratios ...float64) *trial {
 	c := quick(0, EngineConfig{Name: "a"}, EngineConfig{Name: "b"})
 	c.fill()
-	x := &trial{began: time.Now(), cfg: c, engines: c.Engines, exp: &Experiment{Engines: []Engine{{Name: "a"}, {Name: "b"}}, Workloads: []string{"short"}, Paired: true}}
+	x := &trial{began: time.Now(), cfg: c, engines: c.Engines, exp: &compare.Experiment{Engines: []compare.Engine{{Name: "a"}, {Name: "b"}}, Workloads: []string{"short"}, Paired: true}}
 	for pass, r := range ratios {
 		base := 100 + 10*float64(pass) // what both share is not in the ratio
 		for i, v := range []float64{base, base * math.Exp(r)} {
-			x.exp.Samples = append(x.exp.Samples, Sample{
+			x.exp.Samples = append(x.exp.Samples, compare.Sample{
 				Started: int64(pass*20+5*i) * 1e9, Ended: int64(pass*20+5*i+5) * 1e9,
 				Engine: c.Engines[i].Name, Workload: "short", Order: 2*pass + i + 1, Metrics: map[string]float64{"e2e_ms_mean": v},
 			})
@@ -69,7 +71,7 @@ func TestPilotSD(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	noisy := []float64{0, 0.05, 0.10}
-	needs := PlanRounds(0.05*math.Sqrt(2/(-2*math.Log(0.8))), Plan{Tests: 1}) // the upper end for an sd of 0.05
+	needs := compare.PlanRounds(0.05*math.Sqrt(2/(-2*math.Log(0.8))), compare.Plan{Tests: 1}) // the upper end for an sd of 0.05
 	if needs <= 20 {
 		t.Fatalf("only %d rounds for a noisy pilot", needs)
 	}
@@ -114,16 +116,16 @@ func discard(t *testing.T) *logbook {
 }
 
 func TestFailuresInRow(t *testing.T) {
-	visit := func(engine string, round int, failed ...string) []Sample {
-		var out []Sample
+	visit := func(engine string, round int, failed ...string) []compare.Sample {
+		var out []compare.Sample
 		for _, f := range failed {
-			out = append(out, Sample{Engine: engine, Round: round, Order: 1, Failed: f})
+			out = append(out, compare.Sample{Engine: engine, Round: round, Order: 1, Failed: f})
 		}
 		return out
 	}
-	all := func(v ...[]Sample) []Sample { return slices.Concat(v...) }
+	all := func(v ...[]compare.Sample) []compare.Sample { return slices.Concat(v...) }
 	for _, tt := range []struct {
-		samples []Sample
+		samples []compare.Sample
 		want    int
 	}{
 		{nil, 0},
@@ -163,19 +165,19 @@ func TestBudgetStops(t *testing.T) {
 			t.Errorf("round %d within %g s: %v", tt.n, tt.budget, got)
 		}
 	}
-	x.exp.Samples = append(x.exp.Samples, Sample{Round: 2})
+	x.exp.Samples = append(x.exp.Samples, compare.Sample{Round: 2})
 	if x.cfg.Experiment.TimeBudget = seconds(1); !x.inTime(2) {
 		t.Error("a round that was begun is not ended")
 	}
 }
 
 func TestLooksAreTakenOnceAndWhenPlanned(t *testing.T) {
-	x := &trial{exp: &Experiment{Plan: Plan{Rounds: 12, Looks: 3}}} // after rounds 4, 8 and 12
+	x := &trial{exp: &compare.Experiment{Plan: compare.Plan{Rounds: 12, Looks: 3}}} // after rounds 4, 8 and 12
 	for _, tt := range []struct {
 		n, latest int
 		want      bool
 	}{{4, 4, true}, {4, 5, false}, {5, 5, false}, {8, 8, true}, {12, 12, false}, {4, 8, false}} {
-		x.exp.Samples = []Sample{{Round: tt.latest}}
+		x.exp.Samples = []compare.Sample{{Round: tt.latest}}
 		if got := x.lookDue(tt.n); got != tt.want {
 			t.Errorf("after round %d with %d on record: %v", tt.n, tt.latest, got)
 		}

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/journal"
 )
@@ -32,7 +33,7 @@ func TestExperiment(t *testing.T) {
 	off := l.engine("off", "")
 	off.Enabled = new(bool)
 	key, value, _ := strings.Cut(l.mark, "=")
-	bin := EngineConfig{Name: "bin", BinaryPath: "../examples/benchmark-binary/bench.py", Env: map[string]string{key: value}}
+	bin := EngineConfig{Name: "bin", BinaryPath: "../../examples/benchmark-binary/bench.py", Env: map[string]string{key: value}}
 	c := quick(0, fast, slow, off, bin)
 	c.Workloads = append(c.Workloads, WorkloadConfig{Name: "random", InputLen: 20, OutputLen: 6, Iterations: 3, Concurrency: 2, Timeout: seconds(30)})
 	two := 2
@@ -93,7 +94,7 @@ func TestExperiment(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	read, err := ReadExperiment(l.dir)
+	read, err := compare.ReadExperiment(l.dir)
 	if err != nil || len(read.Samples) != len(e.Samples) || read.ID != e.ID || read.Status != e.Status {
 		t.Errorf("on disk: %v, %d samples, %s", err, len(read.Samples), read.Status)
 	}
@@ -124,7 +125,7 @@ func keepsSchemas(t *testing.T, dir string) {
 	t.Helper()
 	run := filepath.Join(dir, "runs", "bin", "r01-short")
 	for file, name := range map[string]string{
-		filepath.Join(dir, ExperimentFile): "experiment", filepath.Join(run, journal.RunFile): "run", filepath.Join(run, journal.RequestsFile): "request",
+		filepath.Join(dir, compare.ExperimentFile): "experiment", filepath.Join(run, journal.RunFile): "run", filepath.Join(run, journal.RequestsFile): "request",
 		filepath.Join(run, journal.TelemetryFile): "reading", filepath.Join(run, journal.EventsFile): "event",
 		filepath.Join(run, journal.CheckpointFile): "checkpoint", filepath.Join(run, journal.SummaryFile): "summary",
 	} {
@@ -156,7 +157,7 @@ func keepsSchemas(t *testing.T, dir string) {
 // locked: what an experiment ran with is held against a later one.
 func locked(t *testing.T, l *lab, c Config, slow EngineConfig) {
 	t.Helper()
-	locks, err := ReadLocks(filepath.Join(l.dir, ExperimentFile))
+	locks, err := compare.ReadLocks(filepath.Join(l.dir, compare.ExperimentFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,10 +356,10 @@ func TestKilledAndResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	// In the middle of a run, after two that were completed.
-	var before Experiment
+	var before compare.Experiment
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		runs, _ := filepath.Glob(filepath.Join(l.dir, "runs", "*", "r*-short", journal.RunFile))
-		if before, _ = ReadExperiment(l.dir); len(before.Samples) >= 2 && len(runs) > len(before.Samples) && len(marked(l.mark)) > 2 {
+		if before, _ = compare.ReadExperiment(l.dir); len(before.Samples) >= 2 && len(runs) > len(before.Samples) && len(marked(l.mark)) > 2 {
 			break
 		}
 		if time.Now().After(end) {
@@ -371,7 +372,7 @@ func TestKilledAndResumed(t *testing.T) {
 	}
 	_, _ = cmd.Process.Kill(), cmd.Wait()
 	l.nothingLeft(5 * time.Second)
-	before, err = ReadExperiment(l.dir)
+	before, err = compare.ReadExperiment(l.dir)
 	if err != nil || before.Status != assay.StatusPartial || len(before.Samples) == 6 {
 		t.Fatalf("after the kill: %v, %s, %d samples", err, before.Status, len(before.Samples))
 	}
@@ -387,7 +388,7 @@ func TestKilledAndResumed(t *testing.T) {
 		t.Errorf("another plan: %s", d)
 	}
 	for _, s := range before.Samples {
-		i := slices.IndexFunc(e.Samples, func(o Sample) bool { return o.Engine == s.Engine && o.Round == s.Round })
+		i := slices.IndexFunc(e.Samples, func(o compare.Sample) bool { return o.Engine == s.Engine && o.Round == s.Round })
 		if i < 0 || e.Samples[i].Started != s.Started {
 			t.Errorf("%s of round %d was done again", s.Engine, s.Round)
 		}
@@ -436,19 +437,19 @@ func TestStopsAtAPlannedLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := Experiment{
-		Format: ExperimentFormat, ID: "x", Config: config, ConfigSHA256: hash, Workloads: []string{"short"}, Paired: true, Status: assay.StatusPartial,
-		Engines: []Engine{{Name: "a", Lock: map[string]string{}}, {Name: "b", Lock: map[string]string{}}},
-		Plan:    Plan{Seed: 7, Primary: "e2e_ms_mean", Effect: 0.05, Level: 0.05, Power: 0.9, Rounds: 20, Looks: 2, Tests: 9, Test: "signed_rank", Adjust: "holm"},
+	e := compare.Experiment{
+		Format: compare.ExperimentFormat, ID: "x", Config: config, ConfigSHA256: hash, Workloads: []string{"short"}, Paired: true, Status: assay.StatusPartial,
+		Engines: []compare.Engine{{Name: "a", Lock: map[string]string{}}, {Name: "b", Lock: map[string]string{}}},
+		Plan:    compare.Plan{Seed: 7, Primary: "e2e_ms_mean", Effect: 0.05, Level: 0.05, Power: 0.9, Rounds: 20, Looks: 2, Tests: 9, Test: "signed_rank", Adjust: "holm"},
 	}
 	for round := 1; round <= 9; round++ {
 		for i, name := range []string{"a", "b"} {
 			m := map[string]float64{"e2e_ms_mean": 12 + 60*float64(i) + 0.01*float64(round)}
-			e.Samples = append(e.Samples, Sample{Engine: name, Workload: "short", Round: round, Order: 1 + slices.Index(order(7, round, 0, 2), i),
+			e.Samples = append(e.Samples, compare.Sample{Engine: name, Workload: "short", Round: round, Order: 1 + slices.Index(order(7, round, 0, 2), i),
 				Metrics: m, Requests: 8, OK: 8, OutputTokens: 6, InputTokens: 4, Client: assay.Certified})
 		}
 	}
-	if err := WriteExperiment(l.dir, e); err != nil {
+	if err := compare.WriteExperiment(l.dir, e); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Resume(t.Context(), l.dir, l.opt)

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/stat"
 )
 
@@ -25,16 +26,16 @@ const pilotConfidence = 0.8
 // plan fixes what the experiment does, by what the pilot has shown.
 func (x *trial) plan() {
 	c := x.cfg.Experiment
-	p := Plan{
+	p := compare.Plan{
 		Seed: c.Seed, Primary: c.PrimaryMetric, Effect: c.Effect, Level: c.Level, Power: c.Power,
 		Test: x.cfg.Analysis.SignificanceTest, Adjust: x.cfg.Analysis.Adjust, Looks: c.Looks,
 	}
 	x.exp.Plan = p
-	p.Tests = Tests(*x.exp)
+	p.Tests = compare.Tests(*x.exp)
 	sd, upper, ok := x.pilotSD()
 	if ok {
 		p.PilotSD = sd
-		p.Needed = PlanRounds(upper, p)
+		p.Needed = compare.PlanRounds(upper, p)
 	}
 	p.Rounds = p.Needed
 	switch {
@@ -70,7 +71,7 @@ func (x *trial) planWords(each time.Duration) string {
 	s := fmt.Sprintf("to find %.3g %% in %s with power %.2g at level %.2g over %d tests (%s, %s)",
 		100*p.Effect, p.Primary, p.Power, p.Level, p.Tests, p.Test, p.Adjust)
 	if p.Looks > 1 {
-		s += fmt.Sprintf(", with looks after rounds %v", LookRounds(p))
+		s += fmt.Sprintf(", with looks after rounds %v", compare.LookRounds(p))
 	}
 	if each > 0 {
 		s += fmt.Sprintf("; about %s", (time.Duration(p.Rounds) * each).Round(time.Second))

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/summary"
@@ -89,12 +90,12 @@ func (v *visiting) binary(ctx context.Context) error {
 }
 
 // benchmark runs the binary on one workload and makes a run of what it says.
-func (v *visiting) benchmark(ctx context.Context, w WorkloadConfig, dir string) (Sample, error) {
+func (v *visiting) benchmark(ctx context.Context, w WorkloadConfig, dir string) (compare.Sample, error) {
 	job := jobOf(w, v.round, v.seed(v.round))
 	job.Model, job.ModelPath = v.e.model(), v.modelPath(v.e)
 	config, err := json.Marshal(job)
 	if err != nil {
-		return Sample{}, fmt.Errorf("encode the job: %w", err)
+		return compare.Sample{}, fmt.Errorf("encode the job: %w", err)
 	}
 	machine := telemetry.DescribeNode()
 	machine.GPUs = append(machine.GPUs, v.mon.gpus...)
@@ -105,11 +106,11 @@ func (v *visiting) benchmark(ctx context.Context, w WorkloadConfig, dir string) 
 		Judge: assay.Judge{Objectives: v.exp.Analysis.SLO},
 	})
 	if err != nil {
-		return Sample{}, err
+		return compare.Sample{}, err
 	}
 	sum, peak, err := v.journalled(ctx, w, job, dir, journey)
 	if err = errors.Join(err, journey.Close()); err != nil {
-		return Sample{}, err
+		return compare.Sample{}, err
 	}
 	s, err := sampleFrom(dir, sum, w, v.cfg.System.GPUDevice)
 	if err != nil {

@@ -1,4 +1,11 @@
-package compare
+// Package experiment runs several engines side by side in processes of their own
+// and records what package compare judges.
+//
+// Every engine runs once a round, in an order that the seed decides, and is
+// started and stopped for it; how many rounds are needed is computed from a
+// pilot. An engine that fails is a result, and the others go on. It says nothing
+// about who is faster.
+package experiment
 
 import (
 	"context"
@@ -14,6 +21,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/telemetry"
 )
 
@@ -47,7 +55,7 @@ type Options struct {
 	// configuration names.
 	Environ []string
 	// Locked is what engines must be, by name, from an earlier experiment (see
-	// [ReadLocks]); nil: whatever they are.
+	// [compare.ReadLocks]); nil: whatever they are.
 	Locked map[string]map[string]string
 	// Say gets what a person should know, a line at a time; nil: nobody listens.
 	// It all goes into logs/benchmark.log too.
@@ -80,36 +88,36 @@ type trial struct {
 	used    time.Duration // by earlier processes of the same experiment
 
 	mu  sync.Mutex // guards exp.Notes
-	exp *Experiment
+	exp *compare.Experiment
 }
 
 // Run does the experiment and records it in dir, which must hold none. What was
 // measured is on disk after each run of an engine; when the error is not nil, the
 // experiment says how far it came.
-func Run(ctx context.Context, c Config, dir string, o Options) (Experiment, error) {
-	if _, err := os.Stat(filepath.Join(dir, ExperimentFile)); err == nil {
-		return Experiment{}, fmt.Errorf("%s: %w", dir, ErrExists)
+func Run(ctx context.Context, c Config, dir string, o Options) (compare.Experiment, error) {
+	if _, err := os.Stat(filepath.Join(dir, compare.ExperimentFile)); err == nil {
+		return compare.Experiment{}, fmt.Errorf("%s: %w", dir, ErrExists)
 	}
 	c, err := c.clone()
 	if err != nil {
-		return Experiment{}, err
+		return compare.Experiment{}, err
 	}
 	if f := c.faults(); len(f) > 0 {
-		return Experiment{}, fmt.Errorf("the configuration: %s", f[0].text)
+		return compare.Experiment{}, fmt.Errorf("the configuration: %s", f[0].text)
 	}
 	c.fill()
 	config, hash, err := c.encoded()
 	if err != nil {
-		return Experiment{}, err
+		return compare.Experiment{}, err
 	}
-	e := Experiment{
-		Format: ExperimentFormat, ID: ulid.Make().String(), Name: c.Benchmark.Name,
+	e := compare.Experiment{
+		Format: compare.ExperimentFormat, ID: ulid.Make().String(), Name: c.Benchmark.Name,
 		Created: time.Now().UnixNano(), Version: o.Version, Node: telemetry.DescribeNode(),
 		Config: config, ConfigSHA256: hash, Status: assay.StatusPartial, Paired: true,
 		Notes: []string{"hardware counters (perf stat) were not read"},
 	}
 	if e.Analysis, err = c.ask(); err != nil {
-		return Experiment{}, err
+		return compare.Experiment{}, err
 	}
 	for _, w := range c.Workloads {
 		e.Workloads = append(e.Workloads, w.Name)
@@ -120,10 +128,10 @@ func Run(ctx context.Context, c Config, dir string, o Options) (Experiment, erro
 
 // Resume goes on with an experiment that was broken off: runs that are on record
 // stay, in the same plan and order. The configuration is the experiment's own.
-func Resume(ctx context.Context, dir string, o Options) (Experiment, error) {
+func Resume(ctx context.Context, dir string, o Options) (compare.Experiment, error) {
 	e, c, err := recorded(dir)
 	if err != nil {
-		return Experiment{}, fmt.Errorf("resume %s: %w", dir, err)
+		return compare.Experiment{}, fmt.Errorf("resume %s: %w", dir, err)
 	}
 	if e.Status == assay.StatusComplete {
 		return e, nil
@@ -136,7 +144,7 @@ func Resume(ctx context.Context, dir string, o Options) (Experiment, error) {
 }
 
 // run is what Run and Resume share.
-func (x *trial) run(ctx context.Context) (_ Experiment, err error) {
+func (x *trial) run(ctx context.Context) (_ compare.Experiment, err error) {
 	x.engines, x.began = x.cfg.enabled(), time.Now()
 	for _, d := range []string{"logs", "raw_data", "runs"} {
 		if err := os.MkdirAll(filepath.Join(x.dir, d), 0o755); err != nil {
@@ -204,7 +212,7 @@ func (x *trial) rounds(ctx context.Context) error {
 			return err
 		}
 		if x.lookDue(n) {
-			if Decided(*x.exp) {
+			if compare.Decided(*x.exp) {
 				x.note("stopped after %d of %d rounds: a planned look found the question decided", n, p.Rounds)
 				break
 			}
@@ -220,7 +228,7 @@ func (x *trial) rounds(ctx context.Context) error {
 // past a look must not take it again: it would see more than was planned.
 func (x *trial) lookDue(n int) bool {
 	p := x.exp.Plan
-	return n < p.Rounds && slices.Contains(LookRounds(p), n) && x.latest() == n
+	return n < p.Rounds && slices.Contains(compare.LookRounds(p), n) && x.latest() == n
 }
 
 // inTime reports whether another round fits into the budget, by the longest so far.
@@ -279,7 +287,7 @@ func (x *trial) allFailed() error {
 // left are the workloads of a visit that are not on record.
 func (x *trial) left(engine string, round, at int) []WorkloadConfig {
 	return slices.DeleteFunc(slices.Clone(x.cfg.Workloads), func(w WorkloadConfig) bool {
-		return slices.ContainsFunc(x.exp.Samples, func(s Sample) bool {
+		return slices.ContainsFunc(x.exp.Samples, func(s compare.Sample) bool {
 			return s.Engine == engine && s.Workload == w.Name && s.Round == round && (round > 0 || s.Order == at)
 		})
 	})
@@ -295,8 +303,8 @@ func (x *trial) latest() int {
 }
 
 // engine is the record of an engine.
-func (x *trial) engine(name string) *Engine {
-	i := slices.IndexFunc(x.exp.Engines, func(e Engine) bool { return e.Name == name })
+func (x *trial) engine(name string) *compare.Engine {
+	i := slices.IndexFunc(x.exp.Engines, func(e compare.Engine) bool { return e.Name == name })
 	return &x.exp.Engines[i]
 }
 

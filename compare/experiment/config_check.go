@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/inference"
 )
@@ -313,7 +314,7 @@ func (c *Config) experimentFaults(f *faults) {
 		return
 	}
 	var known []string
-	for _, m := range Metrics() {
+	for _, m := range compare.Metrics() {
 		if m.Better != assay.Neither {
 			known = append(known, m.Name)
 		}

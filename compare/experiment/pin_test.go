@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"errors"
@@ -72,18 +72,6 @@ func TestDiffers(t *testing.T) {
 		err := differs("e", must, tt.is)
 		if (err == nil) != (tt.want == "") || err != nil && (!errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%v: %v, want %q", tt.is, err, tt.want)
-		}
-	}
-}
-
-func TestReadLocksRefuses(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "e.json")
-	for text, want := range map[string]string{"{": "unexpected end", `{"format":"other"}`: "its format is"} {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadLocks(file); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

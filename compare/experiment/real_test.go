@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/journal"
 )
 
@@ -33,11 +34,11 @@ func TestExtraBody(t *testing.T) {
 func part(t *testing.T, built, script string, args ...string) string {
 	t.Helper()
 	if os.Getenv("ASSAY_PARTS") != "1" {
-		if found, _ := filepath.Glob(filepath.Join("..", ".cache", built)); len(found) == 0 {
+		if found, _ := filepath.Glob(filepath.Join("..", "..", ".cache", built)); len(found) == 0 {
 			t.Skipf("%s is not built", built)
 		}
 	}
-	cmd := exec.Command(filepath.Join("..", ".ci", "parts", script), args...)
+	cmd := exec.Command(filepath.Join("..", "..", ".ci", "parts", script), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -61,7 +62,7 @@ func TestRealEngines(t *testing.T) {
 	home := t.TempDir()
 	part(t, "ollama-*/ollama", "ollama-serve", "start", home)
 	part(t, "ollama-*/ollama", "ollama-serve", "stop", home)
-	serve, err := filepath.Abs(filepath.Join("..", ".ci", "parts", "llamacpp-serve.py"))
+	serve, err := filepath.Abs(filepath.Join("..", "..", ".ci", "parts", "llamacpp-serve.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,11 +124,11 @@ func TestRealEngines(t *testing.T) {
 	if e.Status != assay.StatusComplete {
 		t.Error(e.Status)
 	}
-	a := Analyze(e)
+	a := compare.Analyze(e)
 	for _, g := range a.Agreement {
 		t.Logf("answers: %s", g)
 	}
-	if err := WriteOutputs(l.dir, e, a, OutputOptions{}); err != nil {
+	if err := compare.WriteOutputs(l.dir, e, a, compare.OutputOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(filepath.Join(l.dir, "comparison_table.md")); err != nil || !strings.Contains(string(b), "out of memory") {

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"github.com/assay-bench/assay"
@@ -17,7 +17,7 @@ type Config struct {
 	Analysis   AnalysisConfig   `yaml:"analysis" json:"analysis"`
 	System     SystemConfig     `yaml:"system" json:"system"`
 	Monitoring MonitoringConfig `yaml:"monitoring" json:"monitoring"`
-	Experiment ExperimentConfig `yaml:"experiment" json:"experiment"`
+	Experiment PlanConfig       `yaml:"experiment" json:"experiment"`
 }
 
 // BenchmarkConfig names the experiment.
@@ -115,7 +115,7 @@ type WorkloadConfig struct {
 	Timeout assay.Duration `yaml:"timeout" json:"timeout"`
 }
 
-// AnalysisConfig is what the analysis is asked for; see [AnalysisAsk].
+// AnalysisConfig is what the analysis is asked for; see [compare.AnalysisAsk].
 type AnalysisConfig struct {
 	ConfidenceLevel  float64 `yaml:"confidence_level" json:"confidence_level"` // 0: 0.95
 	RemoveOutliers   bool    `yaml:"remove_outliers" json:"remove_outliers"`
@@ -160,8 +160,8 @@ type MonitoringConfig struct {
 	PowerMonitoring  *bool `yaml:"power_monitoring" json:"power_monitoring"`
 }
 
-// ExperimentConfig is how much is measured.
-type ExperimentConfig struct {
+// PlanConfig is how much is measured.
+type PlanConfig struct {
 	// Rounds is a fixed number; 0: as many as the pilot asks for, at least 10.
 	Rounds    int `yaml:"rounds" json:"rounds,omitempty"`
 	MaxRounds int `yaml:"max_rounds" json:"max_rounds"` // 0: 100

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"context"
@@ -145,7 +145,7 @@ func quick(rounds int, engines ...EngineConfig) Config {
 			Iterations: 4, WarmupIterations: 1, Timeout: seconds(30),
 		}},
 		System:     SystemConfig{CoolDownSeconds: &zero},
-		Experiment: ExperimentConfig{Rounds: rounds, Pilot: &none, Seed: 7},
+		Experiment: PlanConfig{Rounds: rounds, Pilot: &none, Seed: 7},
 	}
 }
 

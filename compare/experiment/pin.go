@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/inference"
 )
 
@@ -28,9 +29,9 @@ func (x *trial) identify(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("engine %s: %w", e.Name, err)
 		}
-		i := slices.IndexFunc(x.exp.Engines, func(r Engine) bool { return r.Name == e.Name })
+		i := slices.IndexFunc(x.exp.Engines, func(r compare.Engine) bool { return r.Name == e.Name })
 		if i < 0 {
-			x.exp.Engines = append(x.exp.Engines, Engine{Name: e.Name, Kind: e.kind(), Lock: map[string]string{}})
+			x.exp.Engines = append(x.exp.Engines, compare.Engine{Name: e.Name, Kind: e.kind(), Lock: map[string]string{}})
 			i = len(x.exp.Engines) - 1
 		} else if err := differs(e.Name, x.exp.Engines[i].Lock, lock); err != nil {
 			// A resumed experiment must not go on with another engine.
@@ -206,26 +207,6 @@ func (x *trial) describe(ctx context.Context, t *target, e EngineConfig) error {
 	}
 	maps.Copy(rec.Lock, told)
 	return nil
-}
-
-// ReadLocks gives the locks of the engines of an earlier experiment, by name, from
-// its experiment.json.
-func ReadLocks(file string) (map[string]map[string]string, error) {
-	var e struct {
-		Format  string
-		Engines []Engine
-	}
-	if err := readJSON(file, &e); err != nil {
-		return nil, fmt.Errorf("the locked experiment: %w", err)
-	}
-	if e.Format != ExperimentFormat {
-		return nil, fmt.Errorf("the locked experiment %s: its format is %q, not %s", file, clipName(e.Format), ExperimentFormat)
-	}
-	locks := map[string]map[string]string{}
-	for _, x := range e.Engines {
-		locks[x.Name] = x.Lock
-	}
-	return locks, nil
 }
 
 // hashPath is the SHA-256 of a file, or of the names and hashes of the files in a

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 
 func schemaOf(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
-	s, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "docs", "formats", "schema", name))
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "formats", "schema", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestCheckBinary(t *testing.T) {
 		parttest.Program(t, file, []byte(body))
 		return file
 	}
-	example, err := os.ReadFile("../examples/benchmark-binary/bench.py")
+	example, err := os.ReadFile("../../examples/benchmark-binary/bench.py")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestCheckBinary(t *testing.T) {
 		return strings.Replace(string(example), old, new, 1)
 	}
 	tests := []struct{ name, path, want string }{
-		{"the example", "../examples/benchmark-binary/bench.py", ""},
+		{"the example", "../../examples/benchmark-binary/bench.py", ""},
 		{"never mind the job", script("#!/bin/sh\nexit 0\n"), "it wrote 0 lines"},
 		{"fails", script("#!/bin/sh\necho no model >&2\nexit 4\n"), "it exited with code 4"},
 		{"chatter", script(change("def main():", "print('hello')\ndef main():")), "line 1: it is not a request line"},

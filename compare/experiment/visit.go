@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/assay-bench/assay/compare"
 )
 
 // visit is one engine in one round: it is started, measured by each workload that
@@ -98,7 +100,7 @@ func (v *visiting) runDir(w WorkloadConfig) (string, error) {
 }
 
 // done records a sample.
-func (v *visiting) done(s Sample, w WorkloadConfig, dir string) error {
+func (v *visiting) done(s compare.Sample, w WorkloadConfig, dir string) error {
 	rel, err := filepath.Rel(v.dir, dir)
 	if err != nil {
 		return err
@@ -124,7 +126,7 @@ func (v *visiting) failing(ctx context.Context, err error, began time.Time) erro
 	}
 	why := f.why
 	for len(v.todo) > 0 {
-		v.exp.Samples = append(v.exp.Samples, Sample{
+		v.exp.Samples = append(v.exp.Samples, compare.Sample{
 			Engine: v.e.Name, Workload: v.todo[0].Name, Round: v.round, Order: v.at,
 			Started: began.UnixNano(), Ended: time.Now().UnixNano(), Failed: why, Client: "unknown",
 			Metrics: map[string]float64{}, Cases: v.todo[0].cases(),
@@ -149,7 +151,7 @@ func indent(s string) string {
 }
 
 // failuresInRow is how many of an engine's last visits failed.
-func failuresInRow(samples []Sample, engine string) int {
+func failuresInRow(samples []compare.Sample, engine string) int {
 	type visit struct{ round, order int }
 	var visits []visit
 	failed := map[visit]bool{}

@@ -1,4 +1,4 @@
-package compare
+package experiment
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 )
 
 func TestAbove(t *testing.T) {
@@ -34,7 +35,7 @@ func TestAbove(t *testing.T) {
 // warm makes a trial whose only GPU has the temperature that the function gives.
 func warm(t *testing.T, s SystemConfig) *trial {
 	l := discard(t)
-	x := &trial{cfg: Config{System: s}, log: l, exp: &Experiment{}, engines: make([]EngineConfig, 2)}
+	x := &trial{cfg: Config{System: s}, log: l, exp: &compare.Experiment{}, engines: make([]EngineConfig, 2)}
 	x.mon = &monitor{x: x, gpus: []assay.GPU{{UUID: "g"}}, last: map[reading]valued{}, visited: true}
 	x.mon.level = level{heat: map[string]float64{"g": 40}}
 	return x
