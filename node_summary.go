@@ -74,8 +74,10 @@ type Trend struct {
 	Slope Quantity `json:"slope_per_minute"`
 	// MinEffect is the least slope that counts; its sign is the bad direction's.
 	MinEffect float64 `json:"min_effect_per_minute"`
-	P         float64 `json:"p"`
-	Level     float64 `json:"level"`
+	// P is the test's; nil where none could be made, which is neither for a
+	// trend nor against one.
+	P     *float64 `json:"p"`
+	Level float64  `json:"level"`
 	// Found is whether the interval lies wholly beyond the least effect and the
 	// trend is significant; unknown when there is too little to tell.
 	Found Verdict `json:"found"` // pass: no trend; fail: found

@@ -206,11 +206,15 @@ func trends(in HealthInput) Table {
 				span = write(tr.Slope.Lo) + " … " + write(tr.Slope.Hi)
 			}
 		}
+		p := missing
+		if tr.P != nil {
+			p = number(*tr.P)
+		}
 		why := tr.Why
 		if tr.Cause != "" {
 			why = strings.TrimSpace(why + " Changed together with " + strings.ReplaceAll(tr.Cause, "_", " ") + ".")
 		}
-		t.Rows = append(t.Rows, []string{tr.Of, tr.Kind, orMissing(tr.Stage), in.nameOf(tr.Device), slope, span, write(tr.MinEffect), number(tr.P), tr.Found.String(), why})
+		t.Rows = append(t.Rows, []string{tr.Of, tr.Kind, orMissing(tr.Stage), in.nameOf(tr.Device), slope, span, write(tr.MinEffect), p, tr.Found.String(), why})
 	}
 	return t
 }

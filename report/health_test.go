@@ -146,8 +146,8 @@ func sick() HealthInput {
 				assay.GPUPower: {N: 3500, Mean: 331}, assay.GPUMemoryUsed: {N: 3500, Max: 20.4e9}, assay.GPUSMClock: {N: 3500, Mean: 2.41e9, Min: 1.38e9}}})
 	}
 	s.Trends = []assay.Trend{
-		{Of: "output_tokens_per_second", Stage: "hold", Kind: "drift", Slope: assay.Quantity{N: 28, Est: -0.021, Lo: -0.034, Hi: -0.008}, MinEffect: -0.005, P: 0.002, Level: 0.01, Found: assay.Fail, Cause: "gpu_clocks"},
-		{Of: assay.EngineResidentMemory, Stage: "hold", Kind: "leak", Slope: assay.Quantity{N: 28, Est: 12000, Lo: -30000, Hi: 51000}, MinEffect: 500000, P: 0.41, Level: 0.01, Found: assay.Pass}}
+		{Of: "output_tokens_per_second", Stage: "hold", Kind: "drift", Slope: assay.Quantity{N: 28, Est: -0.021, Lo: -0.034, Hi: -0.008}, MinEffect: -0.005, P: ptr(0.002), Level: 0.01, Found: assay.Fail, Cause: "gpu_clocks"},
+		{Of: assay.EngineResidentMemory, Stage: "hold", Kind: "leak", Slope: assay.Quantity{N: 28, Est: 12000, Lo: -30000, Hi: 51000}, MinEffect: 500000, P: ptr(0.41), Level: 0.01, Found: assay.Pass}}
 	s.Sampling = &assay.Sampling{IntervalNS: 100e6, Sources: []string{"nvml", "host", "engine"}, CPUShare: ptr(0.0061)}
 	h := &assay.Health{Format: assay.HealthFormat, RunID: s.RunID, NodeID: "node_123", Timestamp: "2026-09-21T14:13:20Z", Verdict: assay.Degraded,
 		Because: "GPU 1 lowered its clocks because of heat for 17.1 % of loaded time; output fell by 40 % in step with its clocks.",

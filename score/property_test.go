@@ -308,7 +308,10 @@ func TestPropertyNonsenseInGivesNoNonsenseOut(t *testing.T) {
 		}
 		for i := range in.Summary.Trends {
 			draw(&in.Summary.Trends[i].Slope.Est)
-			draw(&in.Summary.Trends[i].P)
+			if rapid.Bool().Draw(t, "tested") {
+				in.Summary.Trends[i].P = new(float64)
+				draw(in.Summary.Trends[i].P)
+			}
 		}
 		h := Health(in)
 		if _, err := json.Marshal(h); err != nil {

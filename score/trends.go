@@ -66,7 +66,11 @@ func drifts(trends []assay.Trend) []assay.Finding {
 }
 
 func slopeValues(t assay.Trend) map[string]float64 {
-	return map[string]float64{"slope_per_minute": t.Slope.Est, "min_effect_per_minute": t.MinEffect, "p": t.P}
+	v := map[string]float64{"slope_per_minute": t.Slope.Est, "min_effect_per_minute": t.MinEffect}
+	if t.P != nil {
+		v["p"] = *t.P
+	}
+	return v
 }
 
 func amount(of string, q assay.Quantity) string {

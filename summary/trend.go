@@ -172,10 +172,10 @@ func (q curve) trend(v stat.TrendVerdict, seconds float64) assay.Trend {
 	perMinute := 60 / q.o.Per
 	t := assay.Trend{
 		Of: q.of, Device: q.device, Kind: q.kind, MinEffect: q.bad * q.o.MinEffect * perMinute,
-		P: v.P, Level: q.o.Level / float64(q.o.Tests), Why: v.Why,
+		Level: q.o.Level / float64(q.o.Tests), Why: v.Why,
 	}
-	if math.IsNaN(t.P) {
-		t.P = 1 // nothing speaks for a trend
+	if !math.IsNaN(v.P) {
+		t.P = &v.P
 	}
 	if l := v.Slope; l.N > 0 && !math.IsNaN(l.Slope) {
 		t.Slope = assay.Quantity{N: l.N, Est: l.Slope * perMinute, Lo: l.Lo * perMinute, Hi: l.Hi * perMinute}
