@@ -54,6 +54,15 @@ func (d Dist) P(level float64) (Percentile, bool) {
 	return Percentile{}, false
 }
 
+// Needed is about how many samples give as many independent ones as p needs for
+// an interval, when they depend on each other as those of d do.
+func (d Dist) Needed(p Percentile) int {
+	if !(d.Effective > 0) {
+		return p.Need
+	}
+	return int(math.Ceil(float64(p.Need)*float64(d.N)/d.Effective/10) * 10)
+}
+
 // MarshalJSON writes {n, n_effective, mean, stddev, min, max, p50, …, ci95}. An
 // empty distribution is {"n":0}: its figures are absent, not zero. Where the
 // samples are too few for an interval, ci95 has {"interval": null, needs_n, why}

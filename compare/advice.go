@@ -58,9 +58,25 @@ func (b *bench) unanswered() []Unanswered {
 		out = append(out, Unanswered{"cost", "no price of an hour was given (analysis: prices)"})
 	}
 	if len(b.Analysis.SLO) == 0 {
-		out = append(out, Unanswered{"performance tiers", "no objectives were given to hold the engines against (analysis: slo)"})
+		out = append(out, Unanswered{"performance tiers", "no objectives were given to compare the engines with (analysis: slo)"})
+	} else if n := b.objectivesNeed(); n > 0 {
+		out = append(out, Unanswered{"performance tiers", fmt.Sprintf("the percentiles of some runs rest on too few requests for the objectives: a run needs about %d", n)})
 	}
 	return out
+}
+
+// objectivesNeed is how many requests a run needs for the percentiles that the
+// objectives speak of; 0: all have enough.
+func (b *bench) objectivesNeed() int {
+	n := 0
+	for _, runs := range b.runs {
+		for _, s := range runs {
+			for _, o := range b.Analysis.SLO {
+				n = max(n, s.needed(sampleMetric(o)))
+			}
+		}
+	}
+	return n
 }
 
 // price is what an hour of the machine costs with this engine.
@@ -81,7 +97,8 @@ func sampleMetric(o assay.Objective) string {
 }
 
 // kept counts the runs of an engine that kept every objective. known is false
-// when a run lacks a figure that an objective speaks of.
+// when a run lacks a figure that an objective speaks of, or has too few requests
+// to tell it.
 func (b *bench) kept(engine, workload string) (kept, of int, known bool) {
 	known = true
 	for _, s := range b.runs[key{engine, workload}] {
@@ -89,7 +106,7 @@ func (b *bench) kept(engine, workload string) (kept, of int, known bool) {
 		ok := true
 		for _, o := range b.Analysis.SLO {
 			v, has := figure(s, sampleMetric(o))
-			known = known && has
+			known = known && has && s.needed(sampleMetric(o)) == 0
 			ok = ok && has && v <= o.Max
 		}
 		if ok {

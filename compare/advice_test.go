@@ -94,6 +94,12 @@ func TestWhatWasNotServedAsPromisedHasNoPrice(t *testing.T) {
 	e := made(12, 1, 3)
 	e.Analysis.Prices = map[string]assay.Money{"": {Nano: 1e9, Currency: "USD"}}
 	e.Analysis.SLO = []assay.Objective{{Metric: "ttft", Stat: "p99", Max: 100}}
+	if a := Analyze(e); len(given(a, "objective", "a")) != 0 || len(given(a, "cost", "a")) != 0 || !unanswered(a, "performance tiers") {
+		t.Error("60 requests tell a 99th percentile")
+	}
+	for i := range e.Samples {
+		e.Samples[i].Requests, e.Samples[i].OK = 400, 400
+	}
 	a := Analyze(e)
 	if len(given(a, "cost", "a")) == 0 || len(given(a, "cost", "b")) != 0 {
 		t.Errorf("a kept it and b did not: %+v %+v", given(a, "cost", "a"), given(a, "cost", "b"))

@@ -276,7 +276,7 @@ func (b *bench) notes(a Analysis) []string {
 		out = append(out, fmt.Sprintf("On %s not every run has a steady window, so throughput is that of the whole runs, with their filling and draining in it: longer runs would show more.", w))
 	}
 	if n := b.thinTails(); n > 0 {
-		out = append(out, fmt.Sprintf("A 99th percentile of a run needs %d requests to have an interval of its own; the shortest run here has %d. Between runs it is compared all the same, as a noisy figure.", stat.QuantileNeeds(99), n))
+		out = append(out, fmt.Sprintf("A 99th percentile of a run needs %d requests to have an interval of its own; the shortest run here has %d. Between runs it is compared all the same, as a noisy figure; no gate is decided by it.", stat.QuantileNeeds(99), n))
 	}
 	return out
 }

@@ -60,6 +60,8 @@ type Comparison struct {
 	d        []float64 // x−y by round, when paired
 	tested   bool
 	hopeless bool // no p below 1 can come of it
+	thin     int  // runs whose percentile rests on too few requests
+	needed   int  // requests that a run needs for it
 }
 
 // Said is the verdict in words, with what belongs to it.
@@ -202,6 +204,9 @@ func (c *Comparison) doubt(b *bench, x, y []*Sample) {
 	for _, s := range slices.Concat(x, y) {
 		if s.Client == assay.Invalid {
 			c.Invalid++
+		}
+		if n := s.needed(c.Metric); n > 0 {
+			c.thin, c.needed = c.thin+1, max(c.needed, n)
 		}
 	}
 	if c.Invalid > 0 {

@@ -151,6 +151,8 @@ func hold(g Gate, a Analysis, engine, first, workload string) Held {
 		h.Change, h.Why = c.Change, c.Doubts[0]
 	case min(c.N, c.NAgainst) < 2:
 		h.Change, h.Why = c.Change, "single runs decide nothing: variation from run to run is not known"
+	case c.thin > 0:
+		h.Change, h.Why = c.Change, fmt.Sprintf("%d of its %d runs have too few requests for a percentile that can be told: a run needs about %d", c.thin, c.N+c.NAgainst, c.needed)
 	case math.IsNaN(c.Change.Lo) || math.IsNaN(c.Change.Hi):
 		h.Change, h.Why = c.Change, c.Change.Why
 	case c.Scale == "difference" && g.Metric.Unit != "ratio":

@@ -66,6 +66,47 @@ func TestGates(t *testing.T) {
 	}
 }
 
+// A percentile that rests on too few requests is no ground for a pass or a fail,
+// however many runs agree on it.
+func TestAThinPercentileDecidesNoGate(t *testing.T) {
+	requests := func(e Experiment, n, needed int) Experiment {
+		for i := range e.Samples {
+			e.Samples[i].Requests, e.Samples[i].OK = n, n
+		}
+		if needed > 0 {
+			e.Samples[3].Needed = map[string]int{"ttft_ms_p99": needed}
+		}
+		return e
+	}
+	for _, test := range []struct {
+		name, gate string
+		e          Experiment
+		want       assay.Verdict
+		why        string
+	}{
+		{"kept by 60 requests", "ttft_p99<=+50%", made(20, 1, 1), assay.Unknown, "40 of its 40 runs have too few requests for a percentile that can be told: a run needs about 368"},
+		{"broken by 60 requests", "ttft_p99<=+5%", made(20, 1, 2), assay.Unknown, "a run needs about 368"},
+		{"of whole answers", "e2e_p99<=+5%", made(20, 1, 2), assay.Unknown, "a run needs about 368"},
+		{"60 are enough for a median", "ttft_p50<=+5%", made(20, 1, 2), assay.Fail, ""},
+		{"5 are not", "ttft_p50<=+5%", requests(made(20, 1, 2), 5, 0), assay.Unknown, "a run needs about 6"},
+		{"kept by 400", "ttft_p99<=+50%", requests(made(20, 1, 1), 400, 0), assay.Pass, ""},
+		{"broken by 400", "ttft_p99<=+5%", requests(made(20, 1, 2), 400, 0), assay.Fail, ""},
+		{"400 that depend on each other, in one run", "ttft_p99<=+5%", requests(made(20, 1, 2), 400, 1200), assay.Unknown, "1 of its 40 runs have too few requests for a percentile that can be told: a run needs about 1200"},
+		{"a mean needs none", "e2e_mean<=+5%", requests(made(20, 1, 2), 3, 0), assay.Fail, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			gates, err := ParseGates(test.gate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, got := Hold(test.e, Analyze(test.e), gates)
+			if got != test.want || len(held) != 1 || !strings.Contains(held[0].Why, test.why) {
+				t.Errorf("%s, want %s because %q: %+v", got, test.want, test.why, held)
+			}
+		})
+	}
+}
+
 func TestGatesThatAreNone(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "not a gate",

@@ -33,7 +33,7 @@ func full() Experiment {
 		}
 		s.Texts = []string{"0123", "4567"}
 		s.Latencies = []float64{100, 120.5}
-		s.Cases = 2
+		s.Requests, s.OK, s.Cases = 400, 400, 2
 		s.Metrics["gpu_utilization_mean"] = 0.7 + 0.01*float64(i%3)
 		s.Metrics["gpu_memory_peak_bytes"] = 10 << 30
 		s.Metrics["tokens_per_joule"] = 2.5

@@ -258,6 +258,7 @@ func (s *Sample) repeated(run assay.Summary, stages []assay.StageSummary) {
 		}
 		addMean(s.Metrics, figures(run), i == 0, n)
 		addMean(s.Whole, wholeFigures(st), i == 0, n)
+		s.addNeeded(st)
 		if !st.Windowed() {
 			s.RatesOf = assay.RatesOfWhole
 		}

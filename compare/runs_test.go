@@ -102,6 +102,29 @@ func TestDirectoriesOfRuns(t *testing.T) {
 	}
 }
 
+// Stages of 50 requests, as a run has them and as a run has two repetitions of
+// one: a median can be told, a 99th percentile cannot.
+func TestRunsSayHowManyRequestsTheyNeed(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	writeRun(t, a, 0, 1, closed("c1", 1))
+	twice := closed("c1#2", 1)
+	twice.Run = 2
+	writeRun(t, b, 100, 1, closed("c1", 1), twice)
+	e, err := FromRuns(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Samples) != 2 {
+		t.Fatalf("%d samples", len(e.Samples))
+	}
+	for _, s := range e.Samples {
+		if s.Needed["ttft_ms_p99"] < 368 || s.Needed["e2e_ms_p99"] < 368 || s.Needed["ttft_ms_p50"] != 0 || s.Needed["tpot_ms_p50"] != 0 {
+			t.Errorf("%s needs %v", s.Engine, s.Needed)
+		}
+	}
+}
+
 func TestSingleRunsDecideNothing(t *testing.T) {
 	a, b := runsOf(t, 1, true, 2)
 	e, err := FromRuns(filepath.Join(a, "r00"), b)

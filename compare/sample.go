@@ -42,6 +42,9 @@ type Sample struct {
 	// Latencies are E2E of each judged request that succeeded, in ms, in the
 	// order sent: for within-run intervals and the seed's count of measurements.
 	Latencies []float64 `json:"latencies_ms,omitempty"`
+	// Needed is, for each percentile that rests on too few requests to be told,
+	// about how many the run would need. Such a figure decides no gate.
+	Needed map[string]int `json:"requests_needed,omitempty"`
 	// Texts are SHA-256 of the answers by test case, at temperature 0 only.
 	Texts []string `json:"text_sha256,omitempty"`
 	// Cases is the number of different test cases in the workload; 0 says that

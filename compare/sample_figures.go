@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/stat"
 )
 
 // SampleOf reduces a run of one stage to its figures. Who ran, when in the
@@ -18,6 +19,7 @@ func SampleOf(sum assay.Summary) Sample {
 	if !st.Windowed() {
 		s.RatesOf = assay.RatesOfWhole
 	}
+	s.addNeeded(st)
 	return s
 }
 
@@ -26,16 +28,12 @@ func SampleOf(sum assay.Summary) Sample {
 func figures(sum assay.Summary) map[string]float64 {
 	m := map[string]float64{}
 	st := sum.Stages[0]
-	at := func(name string, d assay.Dist, level float64) {
-		if p, ok := d.P(level); ok && d.N > 0 {
-			m[name] = p.Value
+	for _, x := range percentiles() {
+		d := x.of(&st)
+		if p, ok := d.P(x.level); ok && d.N > 0 {
+			m[x.name] = p.Value
 		}
 	}
-	at("ttft_ms_p50", st.TTFT, 50)
-	at("ttft_ms_p99", st.TTFT, 99)
-	at("tpot_ms_p50", st.TPOT, 50)
-	at("e2e_ms_p50", st.E2E, 50)
-	at("e2e_ms_p99", st.E2E, 99)
 	if st.E2E.N > 0 {
 		m["e2e_ms_mean"] = st.E2E.Mean
 	}
@@ -85,16 +83,29 @@ func wholeFigures(st assay.StageSummary) map[string]float64 {
 	return m
 }
 
+// percentile is one that engines are compared by, under its metric's name.
+type percentile struct {
+	name  string
+	level float64
+	of    func(*assay.StageSummary) assay.Dist
+}
+
+func percentiles() []percentile {
+	ttft := func(st *assay.StageSummary) assay.Dist { return st.TTFT }
+	tpot := func(st *assay.StageSummary) assay.Dist { return st.TPOT }
+	e2e := func(st *assay.StageSummary) assay.Dist { return st.E2E }
+	return []percentile{
+		{"ttft_ms_p50", 50, ttft}, {"ttft_ms_p99", 99, ttft}, {"tpot_ms_p50", 50, tpot}, {"e2e_ms_p50", 50, e2e}, {"e2e_ms_p99", 99, e2e},
+	}
+}
+
 // withinRun are the intervals that a run has of its own figures.
 func withinRun(st assay.StageSummary) map[string]assay.Quantity {
 	out := map[string]assay.Quantity{}
-	for _, m := range []struct {
-		name  string
-		d     assay.Dist
-		level float64
-	}{{"ttft_ms_p50", st.TTFT, 50}, {"ttft_ms_p99", st.TTFT, 99}, {"tpot_ms_p50", st.TPOT, 50}, {"e2e_ms_p50", st.E2E, 50}, {"e2e_ms_p99", st.E2E, 99}} {
-		if p, ok := m.d.P(m.level); ok && m.d.N > 0 {
-			q := assay.Quantity{N: m.d.N, Est: p.Value, Lo: p.Lo, Hi: p.Hi}
+	for _, m := range percentiles() {
+		d := m.of(&st)
+		if p, ok := d.P(m.level); ok && d.N > 0 {
+			q := assay.Quantity{N: d.N, Est: p.Value, Lo: p.Lo, Hi: p.Hi}
 			if !p.Held() {
 				q.Why = fmt.Sprintf("n<%d", p.Need)
 			}
@@ -102,4 +113,32 @@ func withinRun(st assay.StageSummary) map[string]assay.Quantity {
 		}
 	}
 	return out
+}
+
+// addNeeded notes the percentiles of a stage that rest on too few requests.
+func (s *Sample) addNeeded(st assay.StageSummary) {
+	for _, m := range percentiles() {
+		d := m.of(&st)
+		if p, ok := d.P(m.level); ok && d.N > 0 && !p.Held() {
+			if s.Needed == nil {
+				s.Needed = map[string]int{}
+			}
+			s.Needed[m.name] = max(s.Needed[m.name], d.Needed(p))
+		}
+	}
+}
+
+// needed is how many requests the run would need before its percentile could be
+// told; 0: it has enough, or the metric is no percentile.
+func (s *Sample) needed(metric string) int {
+	if n := s.Needed[metric]; n > 0 {
+		return n
+	}
+	// A sample on record may be older than Needed.
+	for _, m := range percentiles() {
+		if n := int(stat.QuantileNeeds(m.level)); m.name == metric && s.OK < n {
+			return n
+		}
+	}
+	return 0
 }

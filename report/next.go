@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -45,7 +44,7 @@ func Next(s assay.Summary) []string {
 	}
 	for _, st := range s.Stages {
 		if p, ok := st.TTFT.P(99); ok && !p.Held() && st.TTFT.N > 0 {
-			n, why := needed(st.TTFT, p), ""
+			n, why := st.TTFT.Needed(p), ""
 			if n > p.Need {
 				why = fmt.Sprintf(" (%d independent ones, as %d here are worth %.0f)", p.Need, st.TTFT.N, st.TTFT.Effective)
 			}
@@ -75,14 +74,4 @@ func Next(s assay.Summary) []string {
 // searched reports whether each stage was a step of a search.
 func searched(s assay.Summary) bool {
 	return !slices.ContainsFunc(s.Stages, func(st assay.StageSummary) bool { return !st.Plan.Probe })
-}
-
-// needed is how many requests give as many independent ones as a percentile
-// needs, when they depend on each other as those of the run did.
-func needed(d assay.Dist, p assay.Percentile) int {
-	if !(d.Effective > 0) {
-		return p.Need
-	}
-	n := float64(p.Need) * float64(d.N) / d.Effective
-	return int(math.Ceil(n/10) * 10)
 }
