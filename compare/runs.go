@@ -141,7 +141,7 @@ func runDirs(dir string) ([]string, error) {
 func engineOf(dir string, runs []reduced) Engine {
 	x := runs[0].manifest.Engine
 	e := Engine{Name: clipName(filepath.Base(filepath.Clean(dir))), Kind: "runs", Lock: map[string]string{}}
-	for key, v := range map[string]string{"url": x.URL, "backend": x.Backend, "model": x.Model, "version": x.Version} {
+	for key, v := range map[string]string{"url": assay.MaskURLs(x.URL), "backend": x.Backend, "model": x.Model, "version": x.Version} {
 		if v != "" {
 			e.Lock[key] = v
 		}

@@ -102,6 +102,15 @@ func TestDirectoriesOfRuns(t *testing.T) {
 	}
 }
 
+// A run that was recorded with a password in its engine's address does not hand it
+// on.
+func TestRunsHandOnNoPassword(t *testing.T) {
+	engine := engineOf("a", []reduced{{manifest: assay.Manifest{Engine: assay.Engine{URL: "http://alice:pa55word@host:8000"}}}})
+	if got := engine.Lock["url"]; got != "http://[secret]@host:8000" {
+		t.Error(got)
+	}
+}
+
 // Stages of 50 requests, as a run has them and as a run has two repetitions of
 // one: a median can be told, a 99th percentile cannot.
 func TestRunsSayHowManyRequestsTheyNeed(t *testing.T) {

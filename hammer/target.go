@@ -55,6 +55,10 @@ func Find(ctx context.Context, ports []int) (string, error) {
 // Resolve fills in what the engine itself must tell: which dialect it speaks
 // and which model it serves. It waits for the engine if the configuration says so.
 func Resolve(ctx context.Context, c *Config) error {
+	// What follows repeats the address in its messages.
+	if err := inference.CheckURL(c.URL); err != nil {
+		return err
+	}
 	config, err := c.tls()
 	if err != nil {
 		return err

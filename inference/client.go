@@ -111,12 +111,9 @@ func New(cfg Config) (*Client, error) {
 
 // newClient makes a client that nobody watches yet.
 func newClient(cfg Config) (*Client, error) {
-	u, err := url.Parse(cfg.URL)
+	u, err := parseURL(cfg.URL)
 	if err != nil {
-		return nil, fmt.Errorf("engine's address: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, fmt.Errorf("engine's address %q: want http://HOST:PORT or https://HOST", cfg.URL)
+		return nil, err
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("engine's address %q: it may have a path, and nothing behind it", cfg.URL)

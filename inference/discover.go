@@ -39,12 +39,9 @@ const (
 // Discover asks an engine what it is. It gives an error when nothing there
 // answers like one.
 func Discover(ctx context.Context, base string, opt DiscoverOptions) (Found, error) {
-	u, err := url.Parse(base)
+	u, err := parseURL(base)
 	if err != nil {
-		return Found{}, fmt.Errorf("engine's address: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return Found{}, fmt.Errorf("engine's address %q: want http://HOST:PORT or https://HOST", base)
+		return Found{}, err
 	}
 	tr := &http.Transport{TLSClientConfig: opt.TLS, DisableKeepAlives: true}
 	defer tr.CloseIdleConnections()

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -34,5 +35,21 @@ func TestEchoedSecretsAreMasked(t *testing.T) {
 func TestNamesAreClean(t *testing.T) {
 	if got := clip("a\x1b[31mb\u009b31mc\u202ed\u2066e\u200ff\x7f"); got != "a[31mb31mcdef" {
 		t.Errorf("%q", got)
+	}
+}
+
+// An address with a password is refused by whoever would use it, and not repeated.
+func TestAddressesWithPasswordsAreRefused(t *testing.T) {
+	for _, address := range []string{"http://alice:pa55word@127.0.0.1:1", "http://pa55word@127.0.0.1:1", "http://alice:pa55/word@127.0.0.1:1"} {
+		_, discovered := Discover(t.Context(), address, DiscoverOptions{})
+		_, made := New(Config{URL: address, Model: "m"})
+		for _, err := range []error{CheckURL(address), discovered, made} {
+			if !errors.Is(err, ErrSecretURL) || strings.Contains(err.Error(), "pa55") {
+				t.Errorf("%s: %v", address, err)
+			}
+		}
+	}
+	if err := CheckURL("http://127.0.0.1:8000/models/a@b"); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,8 +2,8 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"math"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,8 +75,8 @@ func (c *Config) engineFaults(f *faults) {
 			f.add(at, "engine %s: give exactly one of serve, url and binary_path", e.Name)
 		}
 		if e.URL != "" {
-			if u, err := url.Parse(e.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-				f.add(at+".url", "engine %s: %q is not an address; write http://HOST:PORT", e.Name, e.URL)
+			if err := inference.CheckURL(e.URL); err != nil {
+				f.add(at+".url", "engine %s: %v", e.Name, err)
 			}
 			if len(e.Env)+len(e.PassEnv) > 0 {
 				f.add(at, "engine %s: env and pass_env are for engines that we start", e.Name)
@@ -91,6 +91,7 @@ func (c *Config) engineFaults(f *faults) {
 			}
 		}
 		envFaults(f, at, e.Name, e.Env, e.PassEnv)
+		passwordFaults(f, at+".args", e.Name, e.Args)
 		if s := e.Serve; s != nil {
 			serveFaults(f, at+".serve", e.Name, s)
 		}
@@ -118,6 +119,15 @@ func serveFaults(f *faults, at, engine string, s *ServeConfig) {
 		f.add(at, "engine %s: times cannot be negative", engine)
 	}
 	envFaults(f, at, engine, s.Env, s.PassEnv)
+	passwordFaults(f, at+".command", engine, s.Command)
+}
+
+// passwordFaults refuses a URL with a password in it: all of the configuration is
+// kept with the result.
+func passwordFaults(f *faults, at, engine string, texts []string) {
+	if slices.ContainsFunc(texts, func(s string) bool { return assay.MaskURLs(s) != s }) {
+		f.add(at, "engine %s: it has a URL with a user or a password, which would be recorded; put it into a variable, and name that in pass_env", engine)
+	}
 }
 
 func hasValue(env map[string]string, part string) bool {
@@ -135,6 +145,7 @@ func envFaults(f *faults, at, engine string, env map[string]string, pass []strin
 			f.add(at+".env", "engine %s: %q is not a variable", engine, k)
 		}
 	}
+	passwordFaults(f, at+".env", engine, slices.Collect(maps.Values(env)))
 	for i, k := range pass {
 		if !envPattern.MatchString(k) {
 			f.add(fmt.Sprintf("%s.pass_env[%d]", at, i), "engine %s: %q is not a variable's name", engine, k)

@@ -81,7 +81,7 @@ func TestConfigFaultsHaveLineAndColumn(t *testing.T) {
 		{"no name", swap("name: b\n    url", "url"), "f:7:5: an engine's name is missing"},
 		{"two ways", swap("name: b", "name: b\n    binary_path: ./b"), "f:7:5: engine b: give exactly one of"},
 		{"no way", swap("    url: http://127.0.0.1:8000\n", ""), "engine b: give exactly one of"},
-		{"bad url", swap("http://127.0.0.1:8000", "ftp://x"), "f:8:10: engine b: \"ftp://x\" is not an address"},
+		{"bad url", swap("http://127.0.0.1:8000", "ftp://x"), "f:8:10: engine b: engine's address \"ftp://x\": write http://HOST:PORT"},
 		{"no port", swap("{port}", "80"), "f:6:"},
 		{"no iterations", swap("iterations: 10", "iterations: 0"), "f:14:17: workload w: iterations"},
 		{"connection", swap("iterations: 10", "iterations: 10\n    connection: new"), "f:15:17: workload w: connection is keep or fresh"},
@@ -113,6 +113,29 @@ func TestConfigFaultsHaveLineAndColumn(t *testing.T) {
 	_, err := ReadConfig(strings.NewReader(strings.ReplaceAll(swap("max_tokens: 5", "max_tokens: 0"), "iterations: 10", "iterations: 0")), "f")
 	if err == nil || !strings.Contains(err.Error(), "f:13:") || !strings.Contains(err.Error(), "f:14:") {
 		t.Errorf("two faults: %v", err)
+	}
+}
+
+// All of the configuration is kept with the result, so a password in it is refused,
+// and not repeated.
+func TestConfigRefusesPasswords(t *testing.T) {
+	const word = "pa55word"
+	swap := func(old, new string) string { return strings.Replace(goodConfig, old, new, 1) }
+	for name, text := range map[string]string{
+		"address":           swap("http://127.0.0.1:8000", "http://alice:"+word+"@127.0.0.1:8000"),
+		"token":             swap("http://127.0.0.1:8000", "http://"+word+"@127.0.0.1:8000"),
+		"address, no parse": swap("http://127.0.0.1:8000", "http://alice:"+word+"/x@127.0.0.1:8000"),
+		"args":              swap("url: http://127.0.0.1:8000", "binary_path: ./b\n    args: [\"--proxy=http://alice:"+word+"@proxy:1\"]"),
+		"env":               swap("url: http://127.0.0.1:8000", "binary_path: ./b\n    env: {PROXY: \"http://alice:"+word+"@proxy:1\"}"),
+		"command":           swap("{port}", "{port}\", \"http://alice:"+word+"@proxy:1"),
+	} {
+		if text == goodConfig {
+			t.Fatalf("%s: nothing was swapped", name)
+		}
+		_, err := ReadConfig(strings.NewReader(text), "f")
+		if err == nil || !strings.Contains(err.Error(), "would be recorded") || strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

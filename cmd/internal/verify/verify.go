@@ -98,6 +98,9 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.backend != "" && f.backend != "opencl" && f.backend != "cuda" {
 		return fmt.Errorf("--backend is opencl or cuda, not %q", f.backend)
 	}
+	if assay.MaskURLs(f.baseURL) != f.baseURL {
+		return errors.New("--base-url holds a user or a password, which would be printed and recorded; leave it out, and set OPENAI_API_KEY")
+	}
 	if f.reload && f.baseURL == "" {
 		return errors.New("--reload-model goes with --base-url")
 	}

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,5 +69,14 @@ func TestVerifyVerdictIsTheWorstThatWasDecided(t *testing.T) {
 		if got := cli.ExitCode(v.outcome(tt.err)); v.Verdict != tt.want || got != tt.exit {
 			t.Errorf("%v, %v: %s, exit %d; want %s, exit %d", tt.checks, tt.err, v.Verdict, got, tt.want, tt.exit)
 		}
+	}
+}
+
+func TestVerifyRefusesAPasswordInTheAddress(t *testing.T) {
+	var out bytes.Buffer
+	f := verifyFlags{format: "text", baseURL: "http://alice:pa55word@127.0.0.1:1"}
+	err := f.run(t.Context(), &out, &out)
+	if err == nil || !strings.Contains(err.Error(), "--base-url holds a user or a password") || strings.Contains(err.Error()+out.String(), "pa55word") {
+		t.Errorf("%v %s", err, out.String())
 	}
 }
