@@ -1,11 +1,14 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // logbook is logs/benchmark.log: what was done, a line for each thing with its
@@ -22,7 +25,14 @@ func openLog(path string, say func(string)) (*logbook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}
-	if err := holdFile(f); err != nil {
+	free, err := disk.TryLock(f)
+	if errors.Is(err, errors.ErrUnsupported) {
+		free, err = true, nil // nothing can keep others out here
+	}
+	if err == nil && !free {
+		err = ErrBusy
+	}
+	if err != nil {
 		_ = f.Close() // nothing was written
 		return nil, err
 	}
