@@ -27,7 +27,7 @@ func LookRounds(p Plan) []int {
 // divided by the size of a family, they are used further out in the tails,
 // where looks depend on each other less.
 func lookLevels(level float64, at []int) []float64 {
-	return stat.Looks{At: at, Alpha: level, Spending: stat.OBrienFleming}.Levels()
+	return stat.Looks{At: at, Alpha: level}.Levels()
 }
 
 // lookNow is the look, from 1, that an experiment of so many rounds has come

@@ -1,9 +1,6 @@
 package stat
 
-import (
-	"math"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // BlockIndices are those of one resample of a series of n: blocks of neighbours
 // that begin anywhere and run around the end (the circular block bootstrap),
@@ -35,17 +32,4 @@ func fromStarts(starts []int, n, block int) []int {
 		}
 	}
 	return indices
-}
-
-// PercentileInterval encloses the middle share of sorted bootstrap replicates:
-// the nearest rank at the lower tail, and as many from the upper end. NaN when
-// a tail holds less than one replicate: 95 % needs 40.
-func PercentileInterval(sorted []float64, confidence float64) (lo, hi float64) {
-	n := int64(len(sorted))
-	t := (1 - confidence) / 2
-	if !(confidence > 0 && confidence < 1) || t*float64(n) < 1-1e-9 {
-		return math.NaN(), math.NaN()
-	}
-	k := Rank(n, 100*t)
-	return sorted[k-1], sorted[n-k]
 }

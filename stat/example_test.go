@@ -42,8 +42,8 @@ func ExampleLooks() {
 		fmt.Printf("after %d rounds at %.4f\n", plan.At[i], level)
 	}
 	// Output:
-	// after 10 rounds at 0.0262
-	// after 15 rounds at 0.0093
-	// after 20 rounds at 0.0078
-	// after 25 rounds at 0.0068
+	// after 10 rounds at 0.0008
+	// after 15 rounds at 0.0068
+	// after 20 rounds at 0.0168
+	// after 25 rounds at 0.0256
 }

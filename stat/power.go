@@ -74,21 +74,6 @@ func RoundsFor(sd, effect, level, power float64, side Side) int {
 	return int(search(int64(low), int64(high-1), func(n int64) bool { return enough(int(n)) }))
 }
 
-// MinimumDetectable is the smallest effect, as a ratio less one (0.05 is 5 %),
-// that [SignedRank] at the level finds with the given power in n paired rounds
-// whose log-ratios vary with standard deviation sd. It is NaN when n rounds can
-// reject nothing at that level, and for arguments that [RoundsFor] refuses.
-func MinimumDetectable(sd float64, n int, level, power float64, side Side) float64 {
-	needs := SignedRankNeeds(level, side)
-	if !(sd >= 0) || math.IsInf(sd, 0) || needs == 0 || n < needs || n > MostRounds || !(power > 0 && power < 1) {
-		return math.NaN()
-	}
-	if n > mostSimulated {
-		return math.Expm1(sd * zs(level, power, side) / math.Sqrt(float64(n)*efficiency/margin))
-	}
-	return math.Expm1(sd * detectable(n, level, power, side))
-}
-
 // zs is how many standard errors lie between no effect and one that is found
 // with the power, for a normal test.
 func zs(level, power float64, side Side) float64 {
@@ -102,7 +87,8 @@ func tailOf(level float64, side Side) float64 {
 	return level
 }
 
-// detectable is MinimumDetectable as a shift in units of sd, by simulation.
+// detectable is the smallest shift, in units of sd, that n paired rounds find with
+// the power, by simulation.
 //
 // The test rejects a shift exactly when the lower end of the Hodges–Lehmann
 // interval, which moves with the data, comes to lie above zero. So one set of

@@ -11,42 +11,6 @@ import "math"
 // The chances that it has not ruled out now are the interval now. No
 // approximation is in it, and no plan of looks is needed.
 
-// ProportionSequence is the confidence sequence of a proportion after k of n
-// trials, which must be independent: [0,1] before the first. NaN for counts
-// that cannot be or an alpha outside (0,1).
-func ProportionSequence(k, n int64, alpha float64) (lo, hi float64) {
-	if n < 0 || k < 0 || k > n || !(alpha > 0 && alpha < 1) {
-		return math.NaN(), math.NaN()
-	}
-	limit, mix := -math.Log(alpha), logJeffreys(k, n)
-	at := float64(k) / float64(max(1, n))
-	lo, hi = 0, 1
-	if k > 0 {
-		lo = edge(0, at, func(p float64) bool { return mix-logLikelihood(k, n, p) >= limit })
-	}
-	if k < n {
-		hi = edge(1, at, func(p float64) bool { return mix-logLikelihood(k, n, p) >= limit })
-	}
-	return lo, hi
-}
-
-// edge bisects between a point that is ruled out and one that is not, and gives
-// the last that is: the interval is never too narrow by the bisection.
-func edge(out, in float64, ruledOut func(float64) bool) float64 {
-	for range 200 {
-		mid := out + (in-out)/2
-		if mid == out || mid == in {
-			break
-		}
-		if ruledOut(mid) {
-			out = mid
-		} else {
-			in = mid
-		}
-	}
-	return out
-}
-
 // QuantileSequence gives the ranks, from 1, of the order statistics that
 // enclose the level-th percentile at every n at once: [QuantileRanks] for one
 // who looks again and again. Level 50 of paired log-ratios is the sequence of

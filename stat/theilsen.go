@@ -5,11 +5,6 @@ import (
 	"slices"
 )
 
-// MostPoints is the longest series that the functions over all pairs of points
-// take ([TheilSen], [MannKendall]): two million pairs, a fraction of a second
-// and 16 MB. A caller with more thins first; [Thin] does it.
-const MostPoints = 2000
-
 // Slope is a straight line through points, and what its slope may be.
 // All numbers are NaN when N is 0.
 type Slope struct {
@@ -21,38 +16,6 @@ type Slope struct {
 func noSlope() Slope {
 	nan := math.NaN()
 	return Slope{Slope: nan, Intercept: nan, Lo: nan, Hi: nan}
-}
-
-// TheilSen is the median of the slopes between all pairs of points, with Sen's
-// interval at the given confidence (0.95), for independent noise of any
-// distribution: an outlier moves it little, and nothing has to be removed.
-// For noise that is not independent see [Drift].
-//
-// Pairs with the same x have no slope and are passed over; ties in x and in y
-// narrow the interval as Sen (1968, eq. 2.6) says. The intercept is that of
-// Conover, median(y) − slope·median(x). These medians are the usual ones, the
-// mean of the middle two when there are two.
-//
-// A point with a NaN or an infinity is passed over. There is no slope with
-// fewer than two distinct x or with more than [MostPoints] points, and no
-// interval when the points are too few for the confidence.
-func TheilSen(x, y []float64, confidence float64) Slope {
-	x, y, ok := finite(x, y)
-	if !ok || len(x) > MostPoints {
-		return noSlope()
-	}
-	slopes := pairSlopes(x, y)
-	if len(slopes) == 0 {
-		return noSlope()
-	}
-	s := Slope{N: len(x), Slope: middle(slopes)}
-	s.Intercept = middleOf(y) - s.Slope*middleOf(x)
-	z := math.NaN()
-	if confidence > 0 && confidence < 1 {
-		z = NormalQuantile(0.5 + confidence/2)
-	}
-	s.Lo, s.Hi = senInterval(slopes, z*math.Sqrt(kendallVariance(x, y)))
-	return s
 }
 
 // finite gives the points of which both numbers are finite; ok is false when
@@ -126,18 +89,14 @@ func tieTerm(v []float64) float64 {
 	return sum
 }
 
-// Thin gives at most most points, each the mean of as many neighbours, in the
+// thin gives at most maxPoints points, each the mean of as many neighbours, in the
 // order given; a last group that is not full is left out, as its mean would be
-// noisier than the others. With most or fewer points it gives them as they
-// are; with most < 1 or different lengths it gives none.
-func Thin(x, y []float64, most int) (tx, ty []float64) {
-	if most < 1 || len(x) != len(y) {
-		return nil, nil
-	}
-	if len(x) <= most {
+// noisier than the others. With maxPoints or fewer it gives them as they are.
+func thin(x, y []float64, maxPoints int) (tx, ty []float64) {
+	if len(x) <= maxPoints {
 		return x, y
 	}
-	k := (len(x) + most - 1) / most
+	k := (len(x) + maxPoints - 1) / maxPoints
 	for i := 0; i+k <= len(x); i += k {
 		var mx, my Moments
 		for j := i; j < i+k; j++ {

@@ -161,7 +161,7 @@ func Drift(at, y []float64, o TrendOptions) TrendVerdict {
 		v.Needs, v.Why = leastWindows, fmt.Sprintf("no windows; at least %d are needed", leastWindows)
 		return v
 	}
-	at, y = Thin(at, y, mostWindows)
+	at, y = thin(at, y, mostWindows)
 	for cuts := 0; cuts < mostSteps && len(at) >= leastWindows; cuts++ {
 		k, ok := split(at, y)
 		if !ok {

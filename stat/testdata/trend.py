@@ -80,7 +80,7 @@ for n, levels, size, pen in ((40, (0, 5), 1, 6), (60, (0, 3, 1), 2, 8), (100, (0
     pelt.append({"y": y.tolist(), "size": size, "penalty": pen, "points": found[:-1], "least": least, "missed": bool(cost > least + 1e-9)})
 out["pelt"] = pelt
 
-# The resamples by their starts, the mean of each, and the percentile interval.
+# The resamples by their starts, and the mean of each.
 y = 5 + ar1(25, 0.6)
 block, replicates = 4, 200
 starts = rng.integers(0, 25, (replicates, 7))
@@ -88,7 +88,5 @@ indices = [np.concatenate([(s + np.arange(block)) % 25 for s in row])[:25] for r
 means = np.array([y[i].mean() for i in indices])
 out["bootstrap"] = {
     "y": y.tolist(), "block": block, "starts": starts.tolist(), "indices": [i.tolist() for i in indices[:3]], "means": means.tolist(),
-    "intervals": [{"confidence": c, "lo": float(np.percentile(means, round(50 * (1 - c), 9), method="inverted_cdf")),
-                   "hi": float(-np.percentile(-means, round(50 * (1 - c), 9), method="inverted_cdf"))} for c in (0.5, 0.8, 0.95, 0.99)],
 }
 print(json.dumps(out))
