@@ -181,7 +181,7 @@ func autocorrelation(series []float64) float64 {
 	if len(series) < short {
 		return 1
 	}
-	if len(series) > stat.MostLagged {
+	if len(series) > stat.MaxLagged {
 		var b stat.Blocking
 		for _, x := range series {
 			b.Add(x)

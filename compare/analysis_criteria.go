@@ -17,8 +17,8 @@ type Criterion struct {
 }
 
 const (
-	leastMeasurements = 50   // a test case must have more
-	mostCV            = 0.10 // within an engine
+	minMeasurements = 50   // a test case must have more
+	maxCV           = 0.10 // within an engine
 )
 
 func (b *bench) criteria(a Analysis) []Criterion {
@@ -45,7 +45,7 @@ func (b *bench) enough() Criterion {
 			}
 		}
 	}
-	c.Met = fewest > leastMeasurements
+	c.Met = fewest > minMeasurements
 	return c
 }
 
@@ -62,7 +62,7 @@ func (b *bench) steady(a Analysis) Criterion {
 			c.Measured = fmt.Sprintf("at most %s (%s, %s, %s)", percent(worst), f.Engine, f.Workload, f.Metric)
 		}
 	}
-	c.Met = worst >= 0 && worst < mostCV
+	c.Met = worst >= 0 && worst < maxCV
 	return c
 }
 

@@ -81,7 +81,7 @@ func (m Metric) speed() bool { return m.Unit == "ms" || m.Unit == "1/s" }
 // so many more" the normal approximation is near enough, and costs nothing.
 func (c *Comparison) needs(f Family) int {
 	level := f.LevelNow / float64(max(1, f.Tests))
-	least := stat.LeastRounds
+	least := stat.MinRounds
 	if c.Paired {
 		least = max(least, stat.SignedRankNeeds(level, stat.TwoSided))
 	} else {
@@ -95,7 +95,7 @@ func (c *Comparison) needs(f Family) int {
 	const efficiency = 3 / math.Pi // of the rank tests against Student's, normal noise
 	z := stat.NormalQuantile(1-level/2) + stat.NormalQuantile(f.Power)
 	n := math.Ceil(math.Pow(z*c.sd/math.Log1p(f.Effect), 2) / efficiency)
-	return max(least, int(min(n, stat.MostRounds)))
+	return max(least, int(min(n, stat.MaxRounds)))
 }
 
 func binomial(n, k int) float64 {

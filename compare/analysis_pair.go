@@ -175,9 +175,9 @@ func paired(x, y []*Sample) (px, py []*Sample) {
 	return px, py
 }
 
-// mostWork is by how much mean output lengths may differ before engines have
+// maxWorkDifference is by how much mean output lengths may differ before engines have
 // not done the same work.
-const mostWork = 0.02
+const maxWorkDifference = 0.02
 
 // differentWork says why the engines did not do the same work; empty: they did.
 func differentWork(engine, against string, x, y []*Sample) string {
@@ -185,7 +185,7 @@ func differentWork(engine, against string, x, y []*Sample) string {
 	if !(a > 0) || !(b > 0) {
 		return "output lengths are not known, so that the same work cannot be told"
 	}
-	if off := math.Abs(a/b - 1); off > mostWork {
+	if off := math.Abs(a/b - 1); off > maxWorkDifference {
 		return fmt.Sprintf("different work: answers of %s have %s tokens on average, those of %s %s", engine, number(a), against, number(b))
 	}
 	return ""
@@ -218,7 +218,7 @@ func (c *Comparison) doubt(b *bench, x, y []*Sample) {
 		}
 	}
 	in := func(s *Sample) float64 { return s.InputTokens }
-	if p, q := meanOf(x, in), meanOf(y, in); p > 0 && q > 0 && math.Abs(p/q-1) > mostWork {
+	if p, q := meanOf(x, in), meanOf(y, in); p > 0 && q > 0 && math.Abs(p/q-1) > maxWorkDifference {
 		c.Doubts = append(c.Doubts, fmt.Sprintf("prompts had %s tokens on average for %s and %s for %s", number(p), c.Engine, number(q), c.Against))
 	}
 }

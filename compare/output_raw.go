@@ -27,13 +27,13 @@ const (
 // What a reader takes at most. An experiment of five engines, two workloads and
 // twenty rounds has two hundred samples.
 const (
-	mostEngines   = 64
-	mostWorkloads = 64
-	mostPairs     = 2_000 // of engines, over all workloads
-	mostSamples   = 20_000
-	mostRounds    = 1_000
-	mostName      = 200
-	mostFile      = 256 << 20
+	maxEngines   = 64
+	maxWorkloads = 64
+	maxPairs     = 2_000 // of engines, over all workloads
+	maxSamples   = 20_000
+	maxRounds    = 1_000
+	maxName      = 200
+	maxFile      = 256 << 20
 )
 
 // ErrExperiment is a directory whose evidence is not of the format. What is
@@ -82,7 +82,7 @@ func ReadExperiment(dir string) (Experiment, error) {
 		return e, fmt.Errorf("%w: %s has the format %q, and this version reads %s", ErrExperiment, ExperimentFile, clipName(e.Format), ExperimentFormat)
 	}
 	for i, name := range fileNames(e.Engines) {
-		if i == mostEngines {
+		if i == maxEngines {
 			break // refused below
 		}
 		path := filepath.Join(dir, RawDir, name+".json")
@@ -132,17 +132,17 @@ func ReadLocks(file string) (map[string]map[string]string, error) {
 
 // check refuses what an analysis cannot be made of.
 func (e *Experiment) check() error {
-	if n := len(e.Engines); n == 0 || n > mostEngines {
-		return fmt.Errorf("%d engines; 1 to %d can be read", n, mostEngines)
+	if n := len(e.Engines); n == 0 || n > maxEngines {
+		return fmt.Errorf("%d engines; 1 to %d can be read", n, maxEngines)
 	}
-	if n := len(e.Workloads); n == 0 || n > mostWorkloads {
-		return fmt.Errorf("%d workloads; 1 to %d can be read", n, mostWorkloads)
+	if n := len(e.Workloads); n == 0 || n > maxWorkloads {
+		return fmt.Errorf("%d workloads; 1 to %d can be read", n, maxWorkloads)
 	}
-	if n := len(e.Engines); n*(n-1)/2*len(e.Workloads) > mostPairs {
-		return fmt.Errorf("%d engines on %d workloads are more than %d pairs to compare", n, len(e.Workloads), mostPairs)
+	if n := len(e.Engines); n*(n-1)/2*len(e.Workloads) > maxPairs {
+		return fmt.Errorf("%d engines on %d workloads are more than %d pairs to compare", n, len(e.Workloads), maxPairs)
 	}
-	if n := len(e.Samples); n > mostSamples {
-		return fmt.Errorf("%d samples; at most %d can be read", n, mostSamples)
+	if n := len(e.Samples); n > maxSamples {
+		return fmt.Errorf("%d samples; at most %d can be read", n, maxSamples)
 	}
 	var engines []string
 	for _, x := range e.Engines {
@@ -150,7 +150,7 @@ func (e *Experiment) check() error {
 	}
 	for _, list := range [][]string{engines, e.Workloads} {
 		for i, name := range list {
-			if name == "" || len(name) > mostName || slices.Contains(list[:i], name) {
+			if name == "" || len(name) > maxName || slices.Contains(list[:i], name) {
 				return fmt.Errorf("the name %q is empty, too long or there twice", clipName(name))
 			}
 		}
@@ -171,8 +171,8 @@ func (e *Experiment) check() error {
 		switch {
 		case !slices.Contains(engines, s.Engine) || !slices.Contains(e.Workloads, s.Workload):
 			return fmt.Errorf("a sample of %q on %q, of which one is not in %s", clipName(s.Engine), clipName(s.Workload), ExperimentFile)
-		case s.Round < 0 || s.Round > mostRounds:
-			return fmt.Errorf("round %d; 0 to %d can be read", s.Round, mostRounds)
+		case s.Round < 0 || s.Round > maxRounds:
+			return fmt.Errorf("round %d; 0 to %d can be read", s.Round, maxRounds)
 		case seen[at]:
 			return fmt.Errorf("%s on %s has two samples of round %d", s.Engine, s.Workload, s.Round)
 		case s.Requests < 0 || s.OK < 0 || s.OK > s.Requests || s.Cases < 0:
@@ -229,12 +229,12 @@ func readJSON(path string, v any) error {
 		return fmt.Errorf("read the experiment: %w", err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostFile+1))
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return fmt.Errorf("read the experiment: %w", err)
 	}
-	if len(b) > mostFile {
-		return fmt.Errorf("%w: %s is larger than %d MiB", ErrExperiment, path, mostFile>>20)
+	if len(b) > maxFile {
+		return fmt.Errorf("%w: %s is larger than %d MiB", ErrExperiment, path, maxFile>>20)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrExperiment, path, err)

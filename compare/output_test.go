@@ -218,10 +218,10 @@ func TestHostileExperimentsAreRefused(t *testing.T) {
 		"another format":     func(e *Experiment) { e.Format = "assay/experiment/v9" },
 		"no engines":         func(e *Experiment) { e.Engines, e.Samples = nil, nil },
 		"one engine twice":   func(e *Experiment) { e.Engines = append(e.Engines, e.Engines[0]) },
-		"too many engines":   func(e *Experiment) { e.Engines = make([]Engine, mostEngines+1) },
+		"too many engines":   func(e *Experiment) { e.Engines = make([]Engine, maxEngines+1) },
 		"an empty name":      func(e *Experiment) { e.Engines[1].Name = "" },
 		"a long name":        func(e *Experiment) { e.Workloads = append(e.Workloads, strings.Repeat("x", 300)) },
-		"too many workloads": func(e *Experiment) { e.Workloads = make([]string, mostWorkloads+1) },
+		"too many workloads": func(e *Experiment) { e.Workloads = make([]string, maxWorkloads+1) },
 		"too many pairs": func(e *Experiment) {
 			for i := range 60 {
 				e.Engines = append(e.Engines, Engine{Name: fmt.Sprint("engine", i)})
@@ -231,7 +231,7 @@ func TestHostileExperimentsAreRefused(t *testing.T) {
 		"unknown workload":    func(e *Experiment) { e.Samples[0].Workload = "other" },
 		"a sample twice":      func(e *Experiment) { e.Samples[1] = e.Samples[0] },
 		"round -1":            func(e *Experiment) { e.Samples[0].Round = -1 },
-		"round 1001":          func(e *Experiment) { e.Samples[0].Round = mostRounds + 1 },
+		"round 1001":          func(e *Experiment) { e.Samples[0].Round = maxRounds + 1 },
 		"negative metric":     func(e *Experiment) { e.Samples[0].Metrics["e2e_ms_mean"] = -1 },
 		"more ok than asked":  func(e *Experiment) { e.Samples[0].OK = 1000 },
 		"a plan of 101 looks": func(e *Experiment) { e.Plan.Looks = 101 },

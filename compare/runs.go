@@ -30,8 +30,8 @@ var ErrNoRuns = errors.New("no run directories")
 // directories are not evidence of that; times are.
 func FromRuns(dirs ...string) (Experiment, error) {
 	e := Experiment{Format: ExperimentFormat, Status: assay.StatusComplete, Analysis: AnalysisAsk{Plots: true, Raw: true}, Notes: []string{}}
-	if len(dirs) < 2 || len(dirs) > mostEngines {
-		return e, fmt.Errorf("%d directories; 2 to %d can be compared", len(dirs), mostEngines)
+	if len(dirs) < 2 || len(dirs) > maxEngines {
+		return e, fmt.Errorf("%d directories; 2 to %d can be compared", len(dirs), maxEngines)
 	}
 	groups := make([][]reduced, len(dirs))
 	for i, dir := range dirs {
@@ -132,8 +132,8 @@ func runDirs(dir string) ([]string, error) {
 	switch {
 	case len(out) == 0:
 		return nil, fmt.Errorf("%s: %w", dir, ErrNoRuns)
-	case len(out) > mostRounds:
-		return nil, fmt.Errorf("%s has %d runs; at most %d can be compared", dir, len(out), mostRounds)
+	case len(out) > maxRounds:
+		return nil, fmt.Errorf("%s has %d runs; at most %d can be compared", dir, len(out), maxRounds)
 	}
 	return out, nil
 }

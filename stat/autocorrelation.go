@@ -2,9 +2,9 @@ package stat
 
 import "math"
 
-// MostLagged is the longest series that [AutocorrelationTime] takes: its worst
+// MaxLagged is the longest series that [AutocorrelationTime] takes: its worst
 // case is all pairs. [Blocking] takes any length.
-const MostLagged = 20_000
+const MaxLagged = 20_000
 
 // AutocorrelationTime is how many samples in a row of a series say as much as
 // one independent sample: 1 + 2·Σρ over lags, up to the first lag that is five
@@ -18,7 +18,7 @@ const MostLagged = 20_000
 // value with either.
 //
 // NaN and infinities are passed over. It is NaN with fewer than two samples or
-// more than [MostLagged], and 1 for equal samples.
+// more than [MaxLagged], and 1 for equal samples.
 func AutocorrelationTime(series []float64) float64 {
 	v := make([]float64, 0, len(series))
 	var m Moments
@@ -28,7 +28,7 @@ func AutocorrelationTime(series []float64) float64 {
 			m.add(x)
 		}
 	}
-	if len(v) < 2 || len(v) > MostLagged {
+	if len(v) < 2 || len(v) > MaxLagged {
 		return math.NaN()
 	}
 	for i := range v {

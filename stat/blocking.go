@@ -60,12 +60,12 @@ func (b *Blocking) Clone() Blocking {
 	return c
 }
 
-// leastBlocks is the number of blocks below which a variance of their means
+// minBlocks is the number of blocks below which a variance of their means
 // says too little: its own error is then half of it.
-const leastBlocks = 8
+const minBlocks = 8
 
 // Tau is the autocorrelation time, at least 1: a series that alternates is
-// never counted as more samples than it has. With fewer than 2·leastBlocks
+// never counted as more samples than it has. With fewer than 2·minBlocks
 // samples nothing can be said, and Tau is 1; a short series that never reaches
 // long enough blocks gives the largest value that its blocks support.
 func (b *Blocking) Tau() float64 {
@@ -79,7 +79,7 @@ func (b *Blocking) Tau() float64 {
 	largest := 1.0
 	for k := range b.levels {
 		l := &b.levels[k]
-		if l.m.n < leastBlocks {
+		if l.m.n < minBlocks {
 			break
 		}
 		size := math.Ldexp(1, k)

@@ -126,14 +126,14 @@ func TestRoundsForReachesItsPower(t *testing.T) {
 		if int(full*float64(runs)) < below(runs, 0.9) {
 			t.Errorf("%+v: %d rounds find it in %.3f", c, n, full)
 		}
-		if n > LeastRounds+2 && int(fewer*float64(runs)) > above(runs, 0.92) {
+		if n > MinRounds+2 && int(fewer*float64(runs)) > above(runs, 0.92) {
 			t.Errorf("%+v: %d rounds would do: %.3f", c, n*9/10, fewer)
 		}
 		if !(mde <= math.Expm1(math.Abs(math.Log1p(c.effect)))*1.02) {
 			t.Errorf("%+v: %d rounds detect only %v", c, n, mde)
 		}
 	}
-	simulated, approximated := detectable(mostSimulated, 0.05, 0.9, TwoSided), zs(0.05, 0.9, TwoSided)/math.Sqrt(mostSimulated*efficiency/margin)
+	simulated, approximated := detectable(maxSimulated, 0.05, 0.9, TwoSided), zs(0.05, 0.9, TwoSided)/math.Sqrt(maxSimulated*efficiency/margin)
 	if math.Abs(simulated/approximated-1) > 0.06 {
 		t.Errorf("simulation and approximation do not meet: %v, %v", simulated, approximated)
 	}

@@ -160,10 +160,10 @@ func TestShiftInvertsTheTest(t *testing.T) {
 // meet the exact ones where both can be had.
 func TestTailsMeet(t *testing.T) {
 	for _, tail := range []float64{0.025, 0.005, 0.0005} {
-		k, chance := signedRankTail(MostExactPairs, tail)
-		above, _ := signedRankTail(MostExactPairs+1, tail)
+		k, chance := signedRankTail(MaxExactPairs, tail)
+		above, _ := signedRankTail(MaxExactPairs+1, tail)
 		if step := above - k; step < 0 || step > 60 || chance > tail {
-			t.Errorf("signed ranks at %v: %d at %d, %d at one more", tail, k, MostExactPairs, above)
+			t.Errorf("signed ranks at %v: %d at %d, %d at one more", tail, k, MaxExactPairs, above)
 		}
 		k, chance = rankSumTail(50, 50, tail)
 		above, _ = rankSumTail(50, 51, tail)
@@ -179,7 +179,7 @@ func TestShiftRefuses(t *testing.T) {
 		"none":          HodgesLehmann(nil, 0.95),
 		"absent":        HodgesLehmann([]float64{nan}, 0.95),
 		"both infinite": HodgesLehmann([]float64{inf, 1, -inf}, 0.95),
-		"too many":      HodgesLehmann(make([]float64, MostPoints+1), 0.95),
+		"too many":      HodgesLehmann(make([]float64, MaxPoints+1), 0.95),
 		"no second":     HodgesLehmann2([]float64{1}, nil, 0.95),
 		"inf less inf":  HodgesLehmann2([]float64{1, inf}, []float64{2, inf}, 0.95),
 		"both ways":     HodgesLehmann2([]float64{1, 2}, []float64{inf, -inf}, 0.95),
@@ -306,7 +306,7 @@ func TestSmallAnswers(t *testing.T) {
 	for _, c := range []struct {
 		x    []float64
 		want float64
-	}{{nil, nan}, {[]float64{1}, nan}, {[]float64{2, 2, 2}, 1}, {[]float64{1, 2}, 1}, {[]float64{1, nan, inf}, nan}, {make([]float64, MostLagged+1), nan}} {
+	}{{nil, nan}, {[]float64{1}, nan}, {[]float64{2, 2, 2}, 1}, {[]float64{1, 2}, 1}, {[]float64{1, nan, inf}, nan}, {make([]float64, MaxLagged+1), nan}} {
 		if got := AutocorrelationTime(c.x); !same(got, c.want) {
 			t.Errorf("autocorrelation time of %d: %v, want %v", len(c.x), got, c.want)
 		}

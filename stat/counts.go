@@ -27,7 +27,7 @@ const (
 	pageBits  = 8
 	pageMask  = 1<<pageBits - 1
 	lowValues = 1 << 17
-	freshMost = 1 << 16
+	maxFresh  = 1 << 16
 )
 
 // Add takes one sample. A negative value counts as zero: what is counted here
@@ -60,7 +60,7 @@ func (c *Counts) AddN(v, n int64) {
 	c.fresh = append(c.fresh, v)
 	// Merging costs the length of the list, so the list's length sets how
 	// often: each sample is then moved a bounded number of times.
-	if len(c.fresh) >= min(freshMost, max(1<<10, len(c.high)/4)) {
+	if len(c.fresh) >= min(maxFresh, max(1<<10, len(c.high)/4)) {
 		c.settle()
 	}
 }

@@ -2,9 +2,12 @@ package stat
 
 import "math"
 
-// MostDifferences is the largest number of pairwise values that the
-// Hodges–Lehmann estimators take: that of [MostPoints] points.
-const MostDifferences = MostPoints * (MostPoints + 1) / 2
+// What the Hodges–Lehmann estimators take at most: so many differences, and as many
+// pairwise values as these have, two million of 16 MB.
+const (
+	MaxPoints      = 2000
+	MaxDifferences = MaxPoints * (MaxPoints + 1) / 2
+)
 
 // Shift is by how much values lie above zero, or one sample above another.
 // Every number is NaN when it cannot be had.
@@ -21,15 +24,15 @@ type Shift struct {
 // not reject; it needs six differences at 0.95, and there is no interval with
 // fewer, only the estimate.
 //
-// Its ranks are exact up to [MostExactPairs] differences, by the distribution
+// Its ranks are exact up to [MaxExactPairs] differences, by the distribution
 // without ties; with ties it covers at least as often. The median is the mean
 // of the middle two when there are two. NaN differences are absent. Nothing is
-// known from none, from more than [MostPoints], or from infinite values of both
+// known from none, from more than [MaxPoints], or from infinite values of both
 // signs; infinities of one sign may become ends.
 func HodgesLehmann(differences []float64, confidence float64) Shift {
 	d := present(differences)
 	s := Shift{N: len(d), Est: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), Confidence: math.NaN()}
-	if len(d) == 0 || len(d) > MostPoints || !summable(d) {
+	if len(d) == 0 || len(d) > MaxPoints || !summable(d) {
 		return s
 	}
 	w := walsh(make([]float64, 0, len(d)*(len(d)+1)/2), d)
@@ -43,12 +46,12 @@ func HodgesLehmann(differences []float64, confidence float64) Shift {
 
 // HodgesLehmann2 is the median of x−y over all pairs of two independent
 // samples, with the interval that [MannWhitney] does not reject. What
-// [HodgesLehmann] says holds here, with [MostExactProduct] for the exact ranks
-// and at most [MostDifferences] pairs; 0.95 needs 4 against 4.
+// [HodgesLehmann] says holds here, with [MaxExactProduct] for the exact ranks
+// and at most [MaxDifferences] pairs; 0.95 needs 4 against 4.
 func HodgesLehmann2(x, y []float64, confidence float64) Shift {
 	x, y = present(x), present(y)
 	s := Shift{N: len(x), M: len(y), Est: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), Confidence: math.NaN()}
-	if len(x) == 0 || len(y) == 0 || len(x) > MostDifferences/len(y) {
+	if len(x) == 0 || len(y) == 0 || len(x) > MaxDifferences/len(y) {
 		return s
 	}
 	w := make([]float64, 0, len(x)*len(y))

@@ -2,11 +2,11 @@ package stat
 
 import "math"
 
-// MostExactProduct is the largest product of two samples' sizes for which
+// MaxExactProduct is the largest product of two samples' sizes for which
 // [MannWhitney] and [HodgesLehmann2] use the exact distribution: 50 against
 // 50, or 10 against 250. With ties it takes at most some thirty milliseconds
 // and 2 MB, without them next to nothing.
-const MostExactProduct = 2500
+const MaxExactProduct = 2500
 
 // MannWhitney is the test that two independent samples come from one
 // distribution, against one of them being greater (Wilcoxon's rank sum).
@@ -14,7 +14,7 @@ const MostExactProduct = 2500
 // Statistic is U of x: how many pairs have the greater value in x, ties
 // counting a half. The distribution is that of all ways to share the pooled
 // values out: exact with ties too. With ties it may be lopsided; a two-sided P
-// is twice the smaller side. Beyond [MostExactProduct] it is the normal
+// is twice the smaller side. Beyond [MaxExactProduct] it is the normal
 // approximation with the ties' variance and a correction for continuity.
 //
 // NaN values are absent and not counted; infinities have the extreme ranks. P
@@ -32,7 +32,7 @@ func MannWhitney(x, y []float64, o TestOptions) RankTest {
 	}
 	t.Statistic = float64(u) / 2
 	product := t.N * t.M
-	if o.Normal || product > MostExactProduct {
+	if o.Normal || product > MaxExactProduct {
 		t.byNormal(float64(u-product)/2, rankSumDeviation(doubled, t.N, t.M), o.Side)
 		return t
 	}
@@ -168,7 +168,7 @@ func choices(n, m int) float64 {
 
 // rankSumTail is signedRankTail for U of n and m values without ties.
 func rankSumTail(n, m int, tail float64) (k int, chance float64) {
-	if n*m > MostExactProduct {
+	if n*m > MaxExactProduct {
 		fn, fm := float64(n), float64(m)
 		mean, deviation := fn*fm/2, math.Sqrt(fn*fm*(fn+fm+1)/12)
 		k = int(max(0, math.Floor(mean+NormalQuantile(tail)*deviation+0.5)))

@@ -8,19 +8,19 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// LeastRounds is the smallest number of rounds that [RoundsFor] plans: fewer
+// MinRounds is the smallest number of rounds that [RoundsFor] plans: fewer
 // leave the exact test next to no choice of levels.
-const LeastRounds = 10
+const MinRounds = 10
 
-// MostRounds is the largest number of rounds that [RoundsFor] plans.
-const MostRounds = 1_000_000
+// MaxRounds is the largest number of rounds that [RoundsFor] plans.
+const MaxRounds = 1_000_000
 
-// mostSimulated is how many rounds the power is simulated for; it takes half a
+// maxSimulated is how many rounds the power is simulated for; it takes half a
 // second there. Beyond, the normal approximation, which promises about one part
 // in twenty too much, gets that part as a margin.
 const (
-	mostSimulated = 100
-	margin        = 1.05
+	maxSimulated = 100
+	margin       = 1.05
 )
 
 // The same numbers for the same question, on every machine.
@@ -40,9 +40,9 @@ const efficiency = 3 / math.Pi
 //
 // It starts from a normal approximation and looks around it for the number with
 // which a simulation of fixed seed shows the power with two standard errors to
-// spare. It is never below [LeastRounds] nor below [SignedRankNeeds]; 0 says
+// spare. It is never below [MinRounds] nor below [SignedRankNeeds]; 0 says
 // that there is no answer: an sd that is negative or not finite, no effect, a
-// level or a power outside (0,1), or more than about [MostRounds].
+// level or a power outside (0,1), or more than about [MaxRounds].
 //
 // Noise of another shape and the same sd changes the power: plans for 0.9 had
 // 0.86 to 0.88 with uniform noise, and 0.87 to 1.00 with heavy tails, where only
@@ -54,21 +54,21 @@ func RoundsFor(sd, effect, level, power float64, side Side) int {
 	if !(sd >= 0) || math.IsInf(sd, 0) || !(shift > 0) || math.IsInf(shift, 0) || needs == 0 || !(power > 0 && power < 1) {
 		return 0
 	}
-	least := max(LeastRounds, needs)
+	least := max(MinRounds, needs)
 	if sd == 0 {
 		return least
 	}
 	approximate := zs(level, power, side) * sd / shift
 	approximate *= approximate / efficiency
-	if !(approximate <= MostRounds) {
+	if !(approximate <= MaxRounds) {
 		return 0
 	}
 	enough := func(n int) bool { return detectable(n, level, power, side)*sd <= shift }
 	low, high := least, max(least, int(approximate))
-	for high <= mostSimulated && !enough(high) {
+	for high <= maxSimulated && !enough(high) {
 		low, high = high+1, high+1+high/8
 	}
-	if high > mostSimulated {
+	if high > maxSimulated {
 		return max(least, int(math.Ceil(margin*approximate)))
 	}
 	return int(search(int64(low), int64(high-1), func(n int64) bool { return enough(int(n)) }))

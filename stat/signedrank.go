@@ -2,11 +2,11 @@ package stat
 
 import "math"
 
-// MostExactPairs is the largest number of differences, zeros left out, for
+// MaxExactPairs is the largest number of differences, zeros left out, for
 // which [SignedRank] and [HodgesLehmann] use the exact distribution. It takes a
 // fraction of a millisecond there, and the normal approximation is off by 0.3 %
 // of a p-value of 0.06, and on the safe side by a quarter of one of 0.0003.
-const MostExactPairs = 100
+const MaxExactPairs = 100
 
 // SignedRank is Wilcoxon's test that paired differences (log-ratios of two
 // engines, round by round) lie symmetrically around zero.
@@ -15,7 +15,7 @@ const MostExactPairs = 100
 // that were seen: exact with ties too, and whatever the distribution of the
 // differences. Zeros are ranked with the others and then left out, as Pratt
 // says: leaving them out first, as Wilcoxon did, can turn more evidence for
-// "no difference" into a smaller p. Beyond [MostExactPairs] it is the normal
+// "no difference" into a smaller p. Beyond [MaxExactPairs] it is the normal
 // approximation with the ties' variance and a correction for continuity.
 //
 // NaN differences are absent and not counted in N; infinities have the largest
@@ -46,7 +46,7 @@ func SignedRank(differences []float64, o TestOptions) RankTest {
 		used = append(used, r)
 	}
 	t.Statistic = float64(plus) / 2
-	if o.Normal || len(used) > MostExactPairs {
+	if o.Normal || len(used) > MaxExactPairs {
 		t.byNormal(float64(2*plus-sum)/4, math.Sqrt(squares)/4, o.Side)
 		return t
 	}
@@ -106,7 +106,7 @@ func signCounts(doubled []int, unit, most int) []float64 {
 // T⁺ = 0 is likelier.
 func signedRankTail(n int, tail float64) (k int, chance float64) {
 	f := float64(n)
-	if n > MostExactPairs {
+	if n > MaxExactPairs {
 		mean, deviation := f*(f+1)/4, math.Sqrt(f*(f+1)*(2*f+1)/24)
 		k = int(max(0, math.Floor(mean+NormalQuantile(tail)*deviation+0.5)))
 		return k, normalCDF((float64(k) - 0.5 - mean) / deviation)

@@ -109,18 +109,18 @@ type TrendVerdict struct {
 }
 
 const (
-	// leastWindows is the shortest series that is looked at.
-	leastWindows = 20
-	// leastEffective is how many independent samples it must be worth: below,
+	// minWindows is the shortest series that is looked at.
+	minWindows = 20
+	// minEffective is how many independent samples it must be worth: below,
 	// the autocorrelation itself cannot be told from a trend.
-	leastEffective = 4
-	// mostWindows bounds the work; more are thinned.
-	mostWindows = 720
+	minEffective = 4
+	// maxWindows bounds the work; more are thinned.
+	maxWindows = 720
 	// decisive is the log-likelihood ratio, doubled, from which a step is
 	// believed rather than a line.
 	decisive = 6
-	// mostSteps bounds how often a series is cut.
-	mostSteps = 4
+	// maxSteps bounds how often a series is cut.
+	maxSteps = 4
 )
 
 // Drift decides whether y rises or falls steadily over time by more than a
@@ -158,11 +158,11 @@ func Drift(at, y []float64, o TrendOptions) TrendVerdict {
 		return v
 	}
 	if len(at) == 0 {
-		v.Needs, v.Why = leastWindows, fmt.Sprintf("no windows; at least %d are needed", leastWindows)
+		v.Needs, v.Why = minWindows, fmt.Sprintf("no windows; at least %d are needed", minWindows)
 		return v
 	}
-	at, y = thin(at, y, mostWindows)
-	for cuts := 0; cuts < mostSteps && len(at) >= leastWindows; cuts++ {
+	at, y = thin(at, y, maxWindows)
+	for cuts := 0; cuts < maxSteps && len(at) >= minWindows; cuts++ {
 		k, ok := split(at, y)
 		if !ok {
 			break
@@ -186,9 +186,9 @@ func Drift(at, y []float64, o TrendOptions) TrendVerdict {
 
 // judge decides about one level.
 func judge(v *TrendVerdict, at, y []float64, o TrendOptions) {
-	if len(at) < leastWindows {
-		v.Needs = leastWindows
-		v.Why = fmt.Sprintf("%d windows; at least %d are needed", len(at), leastWindows)
+	if len(at) < minWindows {
+		v.Needs = minWindows
+		v.Why = fmt.Sprintf("%d windows; at least %d are needed", len(at), minWindows)
 		return
 	}
 	unit := o.Per
@@ -208,7 +208,7 @@ func judge(v *TrendVerdict, at, y []float64, o TrendOptions) {
 		return
 	}
 	if math.IsNaN(l.Lo) {
-		v.Needs = wholeWindows(max(float64(l.N+1), 2*leastEffective*l.ratio))
+		v.Needs = wholeWindows(max(float64(l.N+1), 2*minEffective*l.ratio))
 		v.Why = fmt.Sprintf("%d windows are worth %.1f independent ones, too few; %s may do", l.N, float64(l.N)/l.ratio, about(v.Needs))
 		return
 	}

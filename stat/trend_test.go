@@ -194,7 +194,7 @@ func TestDriftThinsLongRuns(t *testing.T) {
 		at[i], y[i] = 10*float64(i), 4e9+1e6*float64(i)/6+20e6*rng.NormFloat64()
 	}
 	v := Drift(at, y, DefaultLeak())
-	if v.Direction != Rising || v.Slope.N > mostWindows || v.Slope.N < mostWindows/2 {
+	if v.Direction != Rising || v.Slope.N > maxWindows || v.Slope.N < maxWindows/2 {
 		t.Errorf("%+v", v)
 	}
 }

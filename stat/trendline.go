@@ -26,7 +26,7 @@ func fitLine(x, y []float64, level float64) line {
 	l.Intercept = middleOf(y) - l.Slope.Slope*middleOf(x)
 	l.ratio = noiseRatio(residuals(x, y, l.Slope.Slope))
 	effective := float64(l.N) / l.ratio
-	if effective < leastEffective {
+	if effective < minEffective {
 		return l
 	}
 	l.quantile = StudentQuantile(1-level/2, effective-2)

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	binaryLineMost = 1 << 20
-	problemsMost   = 20
-	detailMost     = 500
-	idMost         = 200
-	tokensMost     = 100_000_000
+	maxLine     = 1 << 20
+	maxProblems = 20
+	maxDetail   = 500
+	maxID       = 200
+	maxTokens   = 100_000_000
 	// clockSlack is how far a binary's clock may be off ours.
 	clockSlack = time.Second
 )
@@ -61,8 +61,8 @@ func (l *lineReader) Write(b []byte) (int, error) {
 		if i >= 0 {
 			part = b[:i]
 		}
-		if len(l.buf)+len(part) > binaryLineMost {
-			l.problem(l.raw+1, "it is longer than %d bytes", binaryLineMost)
+		if len(l.buf)+len(part) > maxLine {
+			l.problem(l.raw+1, "it is longer than %d bytes", maxLine)
 			l.stop()
 			break
 		}
@@ -92,7 +92,7 @@ func (l *lineReader) problem(number int, format string, args ...any) {
 	if number > 0 {
 		text = fmt.Sprintf("line %d: %s", number, text)
 	}
-	if len(l.problems) < problemsMost {
+	if len(l.problems) < maxProblems {
 		l.problems = append(l.problems, text)
 	} else {
 		l.more++
@@ -145,8 +145,8 @@ func (l *lineReader) line(b []byte) {
 // identity checks which request it is.
 func (l *lineReader) identity(r *assay.Request) {
 	switch {
-	case r.ID == "" || len(r.ID) > idMost:
-		l.problem(l.raw, "id must have 1 to %d bytes, and has %d", idMost, len(r.ID))
+	case r.ID == "" || len(r.ID) > maxID:
+		l.problem(l.raw, "id must have 1 to %d bytes, and has %d", maxID, len(r.ID))
 	case l.ids[r.ID]:
 		l.problem(l.raw, "id %q was there before", r.ID)
 	}
@@ -212,11 +212,11 @@ func (l *lineReader) tokens(r *assay.Request) {
 		}
 		return
 	}
-	if r.OutputTokens < 1 || r.OutputTokens > tokensMost {
+	if r.OutputTokens < 1 || r.OutputTokens > maxTokens {
 		l.problem(l.raw, "output_tokens is %d; a request that succeeded has at least 1 (error \"empty\" says that there was none)", r.OutputTokens)
 		return
 	}
-	if r.InputTokens < 0 || r.InputTokens > tokensMost || r.CachedTokens < 0 || r.CachedTokens > tokensMost {
+	if r.InputTokens < 0 || r.InputTokens > maxTokens || r.CachedTokens < 0 || r.CachedTokens > maxTokens {
 		l.problem(l.raw, "input_tokens is %d and cached_tokens %d", r.InputTokens, r.CachedTokens)
 	}
 	if r.TokensFrom != "" && r.TokensFrom != "usage" && r.TokensFrom != "chunks" {
@@ -252,7 +252,7 @@ func (l *lineReader) tokens(r *assay.Request) {
 // certify itself by.
 func (l *lineReader) clean(r *assay.Request) {
 	r.Stage = l.job.Workload
-	r.Detail = clipped(r.Detail, detailMost)
+	r.Detail = clipped(r.Detail, maxDetail)
 	r.Reads, r.MergedReads, r.FirstMerged, r.FirstLag, r.MaxLag, r.ClockStep = 0, 0, false, 0, 0, false
 	r.Other, r.OtherUS, r.Status = "", nil, 0
 	if !l.job.KeepText {

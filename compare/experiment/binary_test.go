@@ -149,7 +149,7 @@ func TestBinaryOutputAsAWhole(t *testing.T) {
 		{"chatter", "loading model...\n" + three, "line 1: it is not a request line"},
 		{"two on a line", strings.Replace(three, "\n", " ", 1), "line 1: it has more than one JSON value"},
 		{"an empty line", "\n" + three, "line 1: it is not a request line"},
-		{"an endless line", strings.Repeat("x", binaryLineMost+1), "line 1: it is longer than 1048576 bytes"},
+		{"an endless line", strings.Repeat("x", maxLine+1), "line 1: it is longer than 1048576 bytes"},
 	}
 	for _, tt := range tests {
 		l := newLines(job, began, nil)
@@ -177,7 +177,7 @@ func TestBinaryOutputAsAWhole(t *testing.T) {
 	// Problems are bounded, too.
 	l = newLines(Job{Workload: "w", Requests: 100_000}, began, nil)
 	_, _ = l.Write(bytes.Repeat([]byte("{}\n"), 50_000))
-	if got := l.finish(); len(got) != problemsMost+1 || len(l.problems) != problemsMost {
+	if got := l.finish(); len(got) != maxProblems+1 || len(l.problems) != maxProblems {
 		t.Errorf("%d problems", len(got))
 	}
 }

@@ -32,10 +32,10 @@ var (
 
 // Bounds on what one file can ask for.
 const (
-	enginesMost    = 64
-	workloadsMost  = 64
-	iterationsMost = 1_000_000
-	roundsMost     = 1_000
+	maxEngines    = 64
+	maxWorkloads  = 64
+	maxIterations = 1_000_000
+	maxRounds     = 1_000
 )
 
 // faults says what is wrong with a configuration as it was read.
@@ -53,8 +53,8 @@ func (c *Config) engineFaults(f *faults) {
 	if len(c.Engines) == 0 {
 		f.add("engines", "engines: there must be at least one")
 	}
-	if len(c.Engines) > enginesMost {
-		f.add("engines", "engines: at most %d can be compared", enginesMost)
+	if len(c.Engines) > maxEngines {
+		f.add("engines", "engines: at most %d can be compared", maxEngines)
 		return
 	}
 	seen := map[string]bool{}
@@ -170,18 +170,18 @@ func (c *Config) workloadFaults(f *faults) {
 	if len(c.Workloads) == 0 {
 		f.add("workloads", "workloads: there must be at least one")
 	}
-	if len(c.Workloads) > workloadsMost {
-		f.add("workloads", "workloads: at most %d", workloadsMost)
+	if len(c.Workloads) > maxWorkloads {
+		f.add("workloads", "workloads: at most %d", maxWorkloads)
 		return
 	}
 	seen := map[string]bool{}
 	for i, w := range c.Workloads {
 		at := fmt.Sprintf("workloads[%d]", i)
 		nameFaults(f, at+".name", "a workload's name", w.Name, seen)
-		if w.Iterations < 1 || w.Iterations > iterationsMost {
-			f.add(at+".iterations", "workload %s: iterations must be 1 to %d, not %d", w.Name, iterationsMost, w.Iterations)
+		if w.Iterations < 1 || w.Iterations > maxIterations {
+			f.add(at+".iterations", "workload %s: iterations must be 1 to %d, not %d", w.Name, maxIterations, w.Iterations)
 		}
-		if w.WarmupIterations < 0 || w.WarmupIterations > iterationsMost {
+		if w.WarmupIterations < 0 || w.WarmupIterations > maxIterations {
 			f.add(at+".warmup_iterations", "workload %s: warmup_iterations cannot be %d", w.Name, w.WarmupIterations)
 		}
 		if w.Concurrency < 0 || w.Concurrency > 100_000 {
@@ -299,8 +299,8 @@ func (c *Config) experimentFaults(f *faults) {
 		at string
 		n  int
 	}{{"rounds", x.Rounds}, {"max_rounds", x.MaxRounds}, {"looks", x.Looks}} {
-		if v.n < 0 || v.n > roundsMost {
-			f.add("experiment."+v.at, "%s must be 0 to %d, not %d", v.at, roundsMost, v.n)
+		if v.n < 0 || v.n > maxRounds {
+			f.add("experiment."+v.at, "%s must be 0 to %d, not %d", v.at, maxRounds, v.n)
 		}
 	}
 	if x.Looks > 100 {

@@ -21,18 +21,18 @@ import (
 	"github.com/assay-bench/assay/hammer"
 )
 
-// configMost bounds the file.
-const configMost = 4 << 20
+// maxConfig bounds the file.
+const maxConfig = 4 << 20
 
 // ReadConfig reads an experiment's YAML and fills in what is not said. Everything
 // that is wrong with it is told at once, each with its line and column.
 func ReadConfig(r io.Reader, name string) (Config, error) {
-	b, err := io.ReadAll(io.LimitReader(r, configMost+1))
+	b, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
 		return Config{}, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(b) > configMost {
-		return Config{}, fmt.Errorf("read %s: it is longer than %d bytes", name, configMost)
+	if len(b) > maxConfig {
+		return Config{}, fmt.Errorf("read %s: it is longer than %d bytes", name, maxConfig)
 	}
 	var c Config
 	if err := yaml.UnmarshalWithOptions(b, &c, yaml.Strict()); err != nil {

@@ -42,16 +42,16 @@ func (l level) above(start level, s SystemConfig) string {
 	return ""
 }
 
-// settleMost is how long the start's level is waited for: processors take two
+// maxSettle is how long the start's level is waited for: processors take two
 // looks, a second apart.
-const settleMost = 4 * time.Second
+const maxSettle = 4 * time.Second
 
 // settle reads the machine before the first engine.
 func (m *monitor) settle(ctx context.Context) {
 	if *m.x.cfg.System.CoolDownSeconds == 0 || len(m.x.engines) < 2 {
 		return
 	}
-	for end := time.Now().Add(settleMost); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+	for end := time.Now().Add(maxSettle); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
 		if m.level = m.now(); m.level.hasBusy {
 			break
 		}
@@ -97,8 +97,8 @@ func (x *trial) coolDown(ctx context.Context) error {
 	return x.thermal(ctx)
 }
 
-// thermalMost is how long a GPU may take to fall below its limit.
-const thermalMost = 30 * time.Minute
+// maxThermalPause is how long a GPU may take to fall below its limit.
+const maxThermalPause = 30 * time.Minute
 
 // thermal waits while a GPU is above the limit.
 func (x *trial) thermal(ctx context.Context) error {
@@ -126,8 +126,8 @@ func (x *trial) thermal(ctx context.Context) error {
 		if gpu, t = hot(limit - x.cfg.System.CoolDownTolerance); gpu == "" {
 			break
 		}
-		if time.Since(began) > thermalMost {
-			return fmt.Errorf("GPU %s still has %.0f °C after a pause of %s, and the limit is %g °C", gpu, t, thermalMost, limit)
+		if time.Since(began) > maxThermalPause {
+			return fmt.Errorf("GPU %s still has %.0f °C after a pause of %s, and the limit is %g °C", gpu, t, maxThermalPause, limit)
 		}
 		pause(ctx, 250*time.Millisecond)
 	}

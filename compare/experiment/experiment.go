@@ -39,8 +39,8 @@ var (
 	ErrLocked = errors.New("the engine is not the one that is locked")
 )
 
-// failuresMost is how many visits in a row an engine may fail before it is out.
-const failuresMost = 2
+// maxFailures is how many visits in a row an engine may fail before it is out.
+const maxFailures = 2
 
 // Options are what an experiment needs besides its configuration.
 type Options struct {

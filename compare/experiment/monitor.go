@@ -83,8 +83,8 @@ func (m *monitor) close() {
 	}
 }
 
-// readingsMost bounds what a source could make us keep.
-const readingsMost = 10_000
+// maxReadings bounds what a source could make us keep.
+const maxReadings = 10_000
 
 func (m *monitor) see(r assay.Reading) {
 	if r.Value == nil {
@@ -93,7 +93,7 @@ func (m *monitor) see(r assay.Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := reading{r.Name, r.Device}
-	if _, known := m.last[k]; known || len(m.last) < readingsMost {
+	if _, known := m.last[k]; known || len(m.last) < maxReadings {
 		m.last[k] = valued{*r.Value, time.Now()}
 	}
 }

@@ -42,7 +42,7 @@ func (x *trial) plan() {
 	case c.Rounds > 0:
 		p.Rounds, p.Why = c.Rounds, "as asked"
 	case !ok:
-		p.Rounds, p.Why = stat.LeastRounds, "the pilot has no two passes of two engines to see the variation in: the least number"
+		p.Rounds, p.Why = stat.MinRounds, "the pilot has no two passes of two engines to see the variation in: the least number"
 	case p.Needed == 0:
 		p.Rounds, p.Why = c.MaxRounds, "the pilot varies so much that no number of rounds would do"
 	default:

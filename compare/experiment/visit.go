@@ -138,10 +138,10 @@ func (v *visiting) failing(ctx context.Context, err error, began time.Time) erro
 	if f.tail != "" {
 		v.log.linef("the end of its log:\n%s", indent(f.tail))
 	}
-	if failuresInRow(v.exp.Samples, v.e.Name) >= failuresMost {
+	if failuresInRow(v.exp.Samples, v.e.Name) >= maxFailures {
 		rec := v.engine(v.e.Name)
 		rec.Failed, rec.LogTail = f.why, f.tail
-		v.say("%s is out after %d failures in a row", v.e.Name, failuresMost)
+		v.say("%s is out after %d failures in a row", v.e.Name, maxFailures)
 	}
 	return v.save()
 }
