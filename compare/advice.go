@@ -10,24 +10,24 @@ import (
 )
 
 // Advice is one thing that the data says about choosing an engine, with the
-// figures that it rests on. There is none without figures.
+// evidence for it. There is none without figures.
 type Advice struct {
-	Kind     string `json:"kind"` // cost, performance_per_money, objective, risk, memory, energy
-	Engine   string `json:"engine"`
-	Workload string `json:"workload,omitempty"`
-	Text     string `json:"text"`
-	Rests    []Rest `json:"rests_on"`
+	Kind     string     `json:"kind"` // cost, performance_per_money, objective, risk, memory, energy
+	Engine   string     `json:"engine"`
+	Workload string     `json:"workload,omitempty"`
+	Text     string     `json:"text"`
+	Evidence []Evidence `json:"rests_on"`
 }
 
-// Rest is a figure that advice rests on.
-type Rest struct {
+// Evidence is a figure that advice rests on.
+type Evidence struct {
 	Name  string         `json:"name"`
 	Unit  string         `json:"unit,omitempty"`
 	Value assay.Quantity `json:"value"`
 }
 
-// Unanswered is a question that the specification asks and the data does not
-// answer.
+// Unanswered is a question that an experiment can answer and this one does not,
+// for want of a setting or of data.
 type Unanswered struct {
 	Question string `json:"question"`
 	Why      string `json:"why"`
@@ -48,12 +48,7 @@ func (b *bench) advice(a Analysis) ([]Advice, []Unanswered) {
 }
 
 func (b *bench) unanswered() []Unanswered {
-	out := []Unanswered{
-		{"development effort", "no measurement says how hard an engine is to build with"},
-		{"operational overhead", "starting and stopping an engine on one machine says nothing about keeping it running on many"},
-		{"maturity", "failures and variation of this experiment are reported as risk; an engine's history is not in its runs"},
-		{"migration", "what is used today, and for what, is not known here"},
-	}
+	out := []Unanswered{}
 	if len(b.Analysis.Prices) == 0 {
 		out = append(out, Unanswered{"cost", "no price of an hour was given (analysis: prices)"})
 	}
@@ -129,10 +124,10 @@ func (b *bench) objectives(a Analysis, engine, workload string) []Advice {
 	for _, o := range b.Analysis.SLO {
 		words = append(words, o.String())
 		if f := a.of(engine, workload, sampleMetric(o)); f != nil {
-			v.Rests = append(v.Rests, Rest{f.Metric, f.Unit, f.Mean})
+			v.Evidence = append(v.Evidence, Evidence{f.Metric, f.Unit, f.Mean})
 		}
 	}
-	v.Rests = append(v.Rests, Rest{"runs_that_kept_all", "ratio", proportion(kept, of)})
+	v.Evidence = append(v.Evidence, Evidence{"runs_that_kept_all", "ratio", proportion(kept, of)})
 	v.Text = fmt.Sprintf("%s kept %s on %s in %d of %d runs.", engine, strings.Join(words, " and "), workload, kept, of)
 	return []Advice{v}
 }
@@ -166,12 +161,12 @@ func (b *bench) cost(a Analysis, engine, workload string) []Advice {
 		q.Hi = perMillion(f.Mean.Lo)
 	}
 	perMoney := assay.Quantity{N: f.Mean.N, Est: f.Mean.Est * 3600 / price.Units(), Lo: f.Mean.Lo * 3600 / price.Units(), Hi: f.Mean.Hi * 3600 / price.Units()}
-	hour := Rest{"price_per_hour", price.Currency, assay.Quantity{N: 1, Est: price.Units(), Lo: math.NaN(), Hi: math.NaN()}}
-	rate := Rest{throughputMetric, f.Unit, f.Mean}
+	hour := Evidence{"price_per_hour", price.Currency, assay.Quantity{N: 1, Est: price.Units(), Lo: math.NaN(), Hi: math.NaN()}}
+	rate := Evidence{throughputMetric, f.Unit, f.Mean}
 	return []Advice{
-		{Kind: "cost", Engine: engine, Workload: workload, Rests: []Rest{{"cost_per_million_output_tokens", price.Currency, q}, hour, rate},
+		{Kind: "cost", Engine: engine, Workload: workload, Evidence: []Evidence{{"cost_per_million_output_tokens", price.Currency, q}, hour, rate},
 			Text: fmt.Sprintf("A million output tokens of %s cost %s %s %s, when the machine is kept at that load.", engine, number(q.Est), price.Currency, at)},
-		{Kind: "performance_per_money", Engine: engine, Workload: workload, Rests: []Rest{{"output_tokens_per_" + strings.ToLower(price.Currency), "1/" + price.Currency, perMoney}, hour, rate},
+		{Kind: "performance_per_money", Engine: engine, Workload: workload, Evidence: []Evidence{{"output_tokens_per_" + strings.ToLower(price.Currency), "1/" + price.Currency, perMoney}, hour, rate},
 			Text: fmt.Sprintf("%s gives %s output tokens for one %s %s.", engine, number(perMoney.Est), price.Currency, at)},
 	}
 }
@@ -196,13 +191,13 @@ func (b *bench) cheapest(a Analysis) []Advice {
 				}
 				q, ok := b.costRatio(a, e, o, w)
 				if !ok || !(q.Hi < 1) {
-					v.Rests = nil
+					v.Evidence = nil
 					break
 				}
-				v.Rests = append(v.Rests, Rest{"cost_against_" + o, "ratio", q})
+				v.Evidence = append(v.Evidence, Evidence{"cost_against_" + o, "ratio", q})
 			}
-			if len(v.Rests) > 0 {
-				v.Text = fmt.Sprintf("%s is the cheapest on %s: its tokens cost less than those of every other engine that could be priced, and the difference holds up.", e, w)
+			if len(v.Evidence) > 0 {
+				v.Text = fmt.Sprintf("%s is the cheapest on %s: its tokens cost less than those of every other engine that could be priced, and the difference is significant.", e, w)
 				out = append(out, v)
 			}
 		}
@@ -230,7 +225,7 @@ func (b *bench) energy(a Analysis, engine, workload string) []Advice {
 	if f == nil || !(f.Mean.Est > 0) {
 		return nil
 	}
-	return []Advice{{Kind: "energy", Engine: engine, Workload: workload, Rests: []Rest{{f.Metric, f.Unit, f.Mean}},
+	return []Advice{{Kind: "energy", Engine: engine, Workload: workload, Evidence: []Evidence{{f.Metric, f.Unit, f.Mean}},
 		Text: fmt.Sprintf("%s makes %s output tokens a joule of the GPUs on %s: %s kWh a million tokens.", engine, number(f.Mean.Est), workload, number(1e6/f.Mean.Est/3.6e6))}}
 }
 
@@ -250,7 +245,7 @@ func (b *bench) memory(a Analysis, engine string) []Advice {
 		if n == 0 || most <= 0 {
 			continue
 		}
-		v := Advice{Kind: "memory", Engine: engine, Rests: []Rest{{m.metric, "bytes", assay.Quantity{N: n, Est: most, Lo: math.NaN(), Hi: math.NaN()}}},
+		v := Advice{Kind: "memory", Engine: engine, Evidence: []Evidence{{m.metric, "bytes", assay.Quantity{N: n, Est: most, Lo: math.NaN(), Hi: math.NaN()}}},
 			Text: fmt.Sprintf("%s needed up to %s GiB of memory %s (%s).", engine, number(most/(1<<30)), m.of, where)}
 		whole := float64(b.Node.MemoryBytes)
 		if m.metric == "gpu_memory_peak_bytes" {
@@ -263,7 +258,7 @@ func (b *bench) memory(a Analysis, engine string) []Advice {
 		}
 		if whole > 0 {
 			v.Text += fmt.Sprintf(" That is %s of what is there.", percent(most/whole))
-			v.Rests = append(v.Rests, Rest{"memory_bytes", "bytes", assay.Quantity{N: 1, Est: whole, Lo: math.NaN(), Hi: math.NaN()}})
+			v.Evidence = append(v.Evidence, Evidence{"memory_bytes", "bytes", assay.Quantity{N: 1, Est: whole, Lo: math.NaN(), Hi: math.NaN()}})
 		}
 		out = append(out, v)
 	}
@@ -284,10 +279,10 @@ func (b *bench) risk(a Analysis, e Engine) []Advice {
 	}
 	var words []string
 	if e.Failed != "" {
-		words = append(words, "is out: "+e.Failed)
+		words = append(words, "was dropped: "+e.Failed)
 	}
 	if runs > 0 {
-		v.Rests = append(v.Rests, Rest{"failed_runs", "ratio", proportion(failed, runs)})
+		v.Evidence = append(v.Evidence, Evidence{"failed_runs", "ratio", proportion(failed, runs)})
 		words = append(words, fmt.Sprintf("failed in %d of %d runs", failed, runs))
 	}
 	worst, worstErrors := -1.0, -1.0
@@ -305,21 +300,21 @@ func (b *bench) risk(a Analysis, e Engine) []Advice {
 		}
 	}
 	if cv != nil {
-		v.Rests = append(v.Rests, Rest{"variation_of_" + cv.Metric, "ratio", assay.Quantity{N: len(cv.Values), Est: worst, Lo: math.NaN(), Hi: math.NaN()}})
+		v.Evidence = append(v.Evidence, Evidence{"variation_of_" + cv.Metric, "ratio", assay.Quantity{N: len(cv.Values), Est: worst, Lo: math.NaN(), Hi: math.NaN()}})
 		words = append(words, fmt.Sprintf("varied by %s from run to run in %s (%s)", percent(worst), cv.Metric, cv.Workload))
 	}
 	if errors != nil {
-		v.Rests = append(v.Rests, Rest{"error_rate", "ratio", errors.Mean})
+		v.Evidence = append(v.Evidence, Evidence{"error_rate", "ratio", errors.Mean})
 		words = append(words, fmt.Sprintf("failed %s of requests (%s)", percent(worstErrors), errors.Workload))
 	}
-	if len(v.Rests) == 0 {
+	if len(v.Evidence) == 0 {
 		return nil
 	}
 	v.Text = e.Name + " " + strings.Join(words, ", ") + "."
 	return []Advice{v}
 }
 
-// recommendation is one line of what holds up.
+// recommendation is one line of what is significant.
 func recommendation(a Analysis) string {
 	var words []string
 	if a.Overall.Fastest != Tied {
@@ -330,7 +325,7 @@ func recommendation(a Analysis) string {
 	}
 	seen := map[string]bool{}
 	for _, v := range a.Advice {
-		if v.Kind == "cost" && strings.HasPrefix(v.Rests[0].Name, "cost_against_") && !seen[v.Engine+v.Workload] {
+		if v.Kind == "cost" && strings.HasPrefix(v.Evidence[0].Name, "cost_against_") && !seen[v.Engine+v.Workload] {
 			seen[v.Engine+v.Workload] = true
 			words = append(words, fmt.Sprintf("%s for cost on %s", v.Engine, v.Workload))
 		}

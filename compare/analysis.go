@@ -50,7 +50,7 @@ type Family struct {
 	Primary  string  `json:"primary_metric"`
 }
 
-// Failure is an engine that is out, or a run of it that gave no figures.
+// Failure is an engine that was dropped, or a run of it that gave no figures.
 type Failure struct {
 	Engine   string `json:"engine"`
 	Workload string `json:"workload,omitempty"` // empty: the engine itself

@@ -8,11 +8,11 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-// Criterion is one of the success criteria of the specification.
+// Criterion is one of the success criteria.
 type Criterion struct {
 	Name string `json:"name"`
 	Met  bool   `json:"met"`
-	// Measured says what was held against it, in words.
+	// Measured is what was found, in words.
 	Measured string `json:"measured"`
 }
 

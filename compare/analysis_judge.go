@@ -23,7 +23,7 @@ func adjust(all []Comparison, f Family) int {
 	}
 	for k, i := range which {
 		// What a look may use of the level is brought into p, so that p is
-		// always held against the whole level.
+		// always compared with the whole level.
 		all[i].Adjusted = known(min(1, adjusted[k]*f.Level/f.LevelNow))
 		all[i].estimate(1-f.LevelNow/float64(len(p)), &all[i].Simultaneous)
 	}

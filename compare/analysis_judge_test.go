@@ -88,7 +88,7 @@ func TestLooksShareTheLevel(t *testing.T) {
 	if sum > 0.05+1e-12 || sum < 0.0499 {
 		t.Errorf("the looks use %v of 0.05", sum)
 	}
-	// Broken off between looks: the next one, early; beyond the plan: the last.
+	// Interrupted between looks: the next one, early; beyond the plan: the last.
 	if look, _ := lookNow(f, 20, 7); look != 2 {
 		t.Errorf("seven rounds are look %d", look)
 	}

@@ -31,7 +31,7 @@ func lookLevels(level float64, at []int) []float64 {
 }
 
 // lookNow is the look, from 1, that an experiment of so many rounds has come
-// to, and its level. One that was broken off between looks, for a reason that
+// to, and its level. One that was interrupted between looks, for a reason that
 // is not its verdict, takes the next one early: no look has used that yet.
 func lookNow(f Family, planned, done int) (look int, level float64) {
 	at := LookRounds(Plan{Looks: f.Looks, Rounds: planned})

@@ -9,7 +9,7 @@ import (
 	"github.com/assay-bench/assay/stat"
 )
 
-// The specification drops what lies beyond two standard deviations. On times
+// A common rule drops what lies beyond two standard deviations. On times
 // with the tails that servers have, that takes away the slow requests which a
 // 99th percentile is there to show; docs/adr/010 quotes the figures.
 func TestWhatDroppingBeyondTwoSigmaDoesToATail(t *testing.T) {

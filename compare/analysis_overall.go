@@ -13,7 +13,7 @@ import (
 // Tied stands where no engine is shown to be ahead.
 const Tied = "tied"
 
-// The seed's latency and throughput.
+// What summary.json calls latency and throughput.
 const (
 	latencyMetric    = "e2e_ms_mean"
 	throughputMetric = "output_tokens_per_second"
@@ -63,9 +63,9 @@ func (b *bench) overall(a Analysis) Overall {
 			o.BestThroughput = better(o.BestThroughput, r.Throughput, 1)
 		}
 		if i == 0 && r.Latency != nil {
-			r.Speedup, r.Verdict = assay.Quantity{N: len(a.of(e.Name, o.LatencyOf, latencyMetric).Values), Est: 1, Lo: 1, Hi: 1}, "what the others are held against"
+			r.Speedup, r.Verdict = assay.Quantity{N: len(a.of(e.Name, o.LatencyOf, latencyMetric).Values), Est: 1, Lo: 1, Hi: 1}, "baseline"
 		} else if c := a.between(e.Name, b.engines[0], o.LatencyOf, latencyMetric); c != nil {
-			r.Verdict = c.Said()
+			r.Verdict = c.Text()
 			if c.Invalid > 0 {
 				r.Verdict += ", in doubt: the client was the bottleneck in some of its runs"
 			}
@@ -208,7 +208,7 @@ func (b *bench) whyNone(a Analysis) string {
 	seen := map[string]string{}
 	for _, c := range a.Comparisons {
 		if c.Metric == a.Family.Primary {
-			seen[string(c.Verdict)] = c.Said()
+			seen[string(c.Verdict)] = c.Text()
 		}
 	}
 	return fmt.Sprintf("%s: %s", a.Family.Primary, strings.Join(sortedValues(seen), "; "))

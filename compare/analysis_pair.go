@@ -23,7 +23,7 @@ const (
 	NotComparable Outcome = "not comparable"
 )
 
-// Shown reports whether the outcome is a difference that holds up.
+// Shown reports whether the outcome is a significant difference.
 func (o Outcome) Shown() bool { return o == Faster || o == Slower || o == LowerIs || o == HigherIs }
 
 // Comparison is one metric of one engine against another's on one workload.
@@ -64,8 +64,8 @@ type Comparison struct {
 	needed   int  // requests that a run needs for it
 }
 
-// Said is the verdict in words, with what belongs to it.
-func (c Comparison) Said() string {
+// Text is the verdict in words, with what belongs to it.
+func (c Comparison) Text() string {
 	switch {
 	case c.Verdict == NotEnough && c.More > 0:
 		rounds := "rounds"

@@ -108,11 +108,11 @@ func TestVerdicts(t *testing.T) {
 				test.change(&e)
 			}
 			c := find(t, Analyze(e), "b", "a", test.metric)
-			if c.Verdict != test.want || !strings.Contains(c.Said(), test.said) {
-				t.Errorf("%s, want %s %s: %+v", c.Said(), test.want, test.said, c)
+			if c.Verdict != test.want || !strings.Contains(c.Text(), test.said) {
+				t.Errorf("%s, want %s %s: %+v", c.Text(), test.want, test.said, c)
 			}
 			if c.Engine != "b" || c.Against != "a" {
-				t.Errorf("%s is held against %s", c.Engine, c.Against)
+				t.Errorf("%s is compared with %s", c.Engine, c.Against)
 			}
 		})
 	}

@@ -91,8 +91,8 @@ func ParseGates(s string) ([]Gate, error) {
 	return out, nil
 }
 
-// Held is one gate against one comparison.
-type Held struct {
+// GateResult is one gate, checked against one comparison.
+type GateResult struct {
 	Gate     string         `json:"gate"`
 	Workload string         `json:"workload"`
 	Engine   string         `json:"engine"`
@@ -104,11 +104,11 @@ type Held struct {
 	gate stat.Gate
 }
 
-// Hold holds every gate against each engine's comparison with the first, on
+// CheckGates checks every gate against each engine's comparison with the first, on
 // every workload. The verdict is pass when all are kept, fail when one is
 // broken, and unknown otherwise: what could not be compared passes no gate.
-func Hold(e Experiment, a Analysis, gates []Gate) ([]Held, assay.Verdict) {
-	var out []Held
+func CheckGates(e Experiment, a Analysis, gates []Gate) ([]GateResult, assay.Verdict) {
+	var out []GateResult
 	for _, g := range gates {
 		asked := false
 		for _, w := range e.Workloads {
@@ -117,11 +117,11 @@ func Hold(e Experiment, a Analysis, gates []Gate) ([]Held, assay.Verdict) {
 					continue
 				}
 				asked = true
-				out = append(out, hold(g, a, engine, engineNames(e)[0], w))
+				out = append(out, check(g, a, engine, engineNames(e)[0], w))
 			}
 		}
 		if !asked {
-			out = append(out, Held{Gate: g.Text, Verdict: stat.Undecided.String(), Why: "there is nothing to hold it against"})
+			out = append(out, GateResult{Gate: g.Text, Verdict: stat.Undecided.String(), Why: "there is nothing to compare"})
 		}
 	}
 	verdict := assay.Pass
@@ -139,8 +139,8 @@ func Hold(e Experiment, a Analysis, gates []Gate) ([]Held, assay.Verdict) {
 	return out, verdict
 }
 
-func hold(g Gate, a Analysis, engine, first, workload string) Held {
-	h := Held{Gate: g.Text, Workload: workload, Engine: engine, Against: first, Change: assay.UnknownQuantity("")}
+func check(g Gate, a Analysis, engine, first, workload string) GateResult {
+	h := GateResult{Gate: g.Text, Workload: workload, Engine: engine, Against: first, Change: assay.UnknownQuantity("")}
 	c := a.between(engine, first, workload, g.Metric.Name)
 	switch {
 	case c == nil:

@@ -50,7 +50,7 @@ func TestGates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held, got := Hold(test.e, Analyze(test.e), gates)
+			held, got := CheckGates(test.e, Analyze(test.e), gates)
 			if got != test.want {
 				t.Errorf("%s, want %s: %+v", got, test.want, held)
 			}
@@ -61,7 +61,7 @@ func TestGates(t *testing.T) {
 			}
 		})
 	}
-	if _, got := Hold(made(20, 1, 1), Analyze(made(20, 1, 1)), nil); got != assay.Unknown {
+	if _, got := CheckGates(made(20, 1, 1), Analyze(made(20, 1, 1)), nil); got != assay.Unknown {
 		t.Errorf("no gates at all: %s", got)
 	}
 }
@@ -99,7 +99,7 @@ func TestAThinPercentileDecidesNoGate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held, got := Hold(test.e, Analyze(test.e), gates)
+			held, got := CheckGates(test.e, Analyze(test.e), gates)
 			if got != test.want || len(held) != 1 || !strings.Contains(held[0].Why, test.why) {
 				t.Errorf("%s, want %s because %q: %+v", got, test.want, test.why, held)
 			}

@@ -70,7 +70,7 @@ func writePlots(dir string, e Experiment, a Analysis, plot func(io.Writer, repor
 	return nil
 }
 
-// The JSON documents. Members that the specification names keep its names.
+// The JSON documents.
 
 type summaryJSON struct {
 	Format           string                `json:"format"`
@@ -188,13 +188,13 @@ func recommendationsOf(a Analysis) recommendationsJSON {
 	return recommendationsJSON{ComparisonFormat, a.Experiment, a.Overall.Recommendation, a.Advice, a.Unanswered}
 }
 
-// Plot is one of the pictures of the specification.
+// Plot is one of the pictures.
 type Plot struct {
 	Name  string // of its file, without .png
 	Chart report.Chart
 }
 
-// Plots are the pictures of the specification, in its order. One without data
+// Plots are the pictures that every experiment has. One without data
 // is there too, and shows that there is none.
 func Plots(e Experiment, a Analysis) []Plot {
 	const gib = 1 << 30
@@ -216,7 +216,7 @@ func Plots(e Experiment, a Analysis) []Plot {
 	}
 	return []Plot{
 		{"latency_comparison", report.Chart{Title: "Latency of a whole answer", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
-			Y: report.Axis{Label: "mean time", Unit: "ms", Zero: true}, Lines: bars(e, a, latencyMetric, 1, ""), Note: "Means of runs with their " + interval + " interval; whether a difference holds up is in the table."}},
+			Y: report.Axis{Label: "mean time", Unit: "ms", Zero: true}, Lines: bars(e, a, latencyMetric, 1, ""), Note: "Means of runs with their " + interval + " interval; whether a difference is significant is in the table."}},
 		{"throughput_scaling", scaling},
 		{"memory_usage", report.Chart{Title: "Highest memory in use", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
 			Y: report.Axis{Label: "memory", Unit: "GiB", Zero: true}, Lines: memory, Note: "Means of runs' peaks."}},

@@ -89,7 +89,7 @@ func ReadExperiment(dir string) (Experiment, error) {
 		var f rawFile
 		err := readJSON(path, &f)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // broken off before its first run
+			continue // interrupted before its first run
 		}
 		if err != nil {
 			return e, err

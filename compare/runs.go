@@ -59,7 +59,7 @@ func FromRuns(dirs ...string) (Experiment, error) {
 			e.Samples = append(e.Samples, r.samples(e.Engines[i].Name, k+1)...)
 			if r.sum.Status != assay.StatusComplete {
 				e.Status = assay.StatusPartial
-				e.Notes = append(e.Notes, fmt.Sprintf("a run of %s was broken off", e.Engines[i].Name))
+				e.Notes = append(e.Notes, fmt.Sprintf("a run of %s was interrupted", e.Engines[i].Name))
 			}
 			if r.manifest.Node.ID != e.Node.ID {
 				e.Notes = append(e.Notes, fmt.Sprintf("a run of %s was made on another machine: %s", e.Engines[i].Name, clipName(r.manifest.Node.Hostname)))

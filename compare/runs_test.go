@@ -96,7 +96,7 @@ func TestDirectoriesOfRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, v := Hold(e, an, gates); v != assay.Fail {
+		if _, v := CheckGates(e, an, gates); v != assay.Fail {
 			t.Errorf("20 %% slower: the gate says %s", v)
 		}
 	}
@@ -156,7 +156,7 @@ func TestSingleRunsDecideNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held, v := Hold(e, an, gates); v != assay.Unknown || !strings.Contains(held[0].Why, "single runs decide nothing") {
+	if held, v := CheckGates(e, an, gates); v != assay.Unknown || !strings.Contains(held[0].Why, "single runs decide nothing") {
 		t.Errorf("the gate says %s: %+v", v, held)
 	}
 	table := figureTable(e, an, "c1")

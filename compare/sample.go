@@ -25,7 +25,7 @@ type Sample struct {
 	Dir string `json:"dir,omitempty"`
 	// Failed says why there are no figures; empty: there are.
 	Failed string `json:"failed,omitempty"`
-	// Metrics by name; a metric that could not be had is not there. See Metrics.
+	// Metrics by name; one that is not available is not there. See Metrics.
 	Metrics  map[string]float64 `json:"metrics"`
 	Requests int                `json:"requests"` // judged
 	OK       int                `json:"ok"`
@@ -40,7 +40,7 @@ type Sample struct {
 	RatesOf string             `json:"rates_of,omitempty"`
 	Whole   map[string]float64 `json:"whole_metrics,omitempty"`
 	// Latencies are E2E of each judged request that succeeded, in ms, in the
-	// order sent: for within-run intervals and the seed's count of measurements.
+	// order sent: for within-run intervals and the count of measurements.
 	Latencies []float64 `json:"latencies_ms,omitempty"`
 	// Needed is, for each percentile that rests on too few requests to be told,
 	// about how many the run would need. Such a figure decides no gate.
@@ -93,7 +93,7 @@ type Engine struct {
 	Lock map[string]string `json:"lock"`
 	// Isolation says in words how its processes were kept apart.
 	Isolation string `json:"isolation,omitempty"`
-	// Failed is why it is out; LogTail the end of its log then.
+	// Failed is why it was dropped; LogTail the end of its log then.
 	Failed  string `json:"failed,omitempty"`
 	LogTail string `json:"log_tail,omitempty"`
 }
@@ -128,11 +128,11 @@ type Experiment struct {
 	// ConfigSHA256 is of the resolved configuration, which is kept beside.
 	ConfigSHA256 string          `json:"config_sha256"`
 	Config       json.RawMessage `json:"config"`  // whoever ran it knows its form
-	Engines      []Engine        `json:"engines"` // in the order of the file; the first is what others are held against
+	Engines      []Engine        `json:"engines"` // in the order of the file; the first is the baseline
 	Workloads    []string        `json:"workloads"`
 	Plan         Plan            `json:"plan"`
 	Analysis     AnalysisAsk     `json:"analysis"`
-	// Status is complete, or partial: broken off, or stopped by its time budget.
+	// Status is complete, or partial: interrupted, or stopped by its time budget.
 	Status assay.Status `json:"status"`
 	Notes  []string     `json:"notes"`
 	// Paired: every engine ran once in each round, so that rounds are blocks.

@@ -120,7 +120,7 @@ func comparisonTable(a Analysis, workload string) report.Table {
 	t := report.Table{Title: "Comparisons on " + workload, Columns: []report.Column{
 		{Name: "metric"}, {Name: "engine", Words: true}, {Name: "against", Words: true}, {Name: "change"}, {Name: "verdict", Words: true},
 		{Name: "adjusted p"}, {Name: "p"}, {Name: "effect", Words: true}, {Name: "runs"}}}
-	out := map[string]bool{} // engines that failed as a whole are told of below
+	out := map[string]bool{} // engines that failed as a whole are listed below
 	for _, f := range a.Failures {
 		if f.Workload == "" {
 			out[f.Engine] = true
@@ -137,7 +137,7 @@ func comparisonTable(a Analysis, workload string) report.Table {
 		if !c.Paired && c.NAgainst != c.N {
 			runs += "/" + strconv.Itoa(c.NAgainst)
 		}
-		said, effect := c.Said(), c.Effect
+		said, effect := c.Text(), c.Effect
 		if len(c.Doubts) > 0 {
 			said += " *"
 		}
@@ -335,7 +335,9 @@ func ending(a Analysis) []report.Block {
 	for _, u := range a.Unanswered {
 		items = append(items, u.Question+": "+u.Why)
 	}
-	out = append(out, report.List{Head: "Not answered", Items: items})
+	if len(items) > 0 {
+		out = append(out, report.List{Head: "Not answered", Items: items})
+	}
 	if len(a.Notes) > 0 {
 		out = append(out, report.Heading{Text: "Notes"}, report.List{Items: a.Notes})
 	}

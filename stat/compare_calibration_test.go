@@ -78,7 +78,7 @@ func TestRankTestsKeepTheirLevel(t *testing.T) {
 
 // What RoundsFor plans must be enough, also when the runs of two engines are
 // made up one by one, and one round in ten fewer must not be enough: a plan
-// that asks for too much is dear.
+// that asks for too much is expensive.
 func TestRoundsForReachesItsPower(t *testing.T) {
 	t.Parallel()
 	runs := experiments(t, 3000, 300)
@@ -168,7 +168,7 @@ type plannedLooks struct {
 }
 
 // An experiment between equals that may stop at each of ten looks errs no more
-// often in all than one with a single look. Looking each time at the plain
+// often in total than one with a single look. Looking each time at the plain
 // level errs in nearly a fifth, which is what all this is against.
 func TestLooksKeepTheLevel(t *testing.T) {
 	t.Parallel()

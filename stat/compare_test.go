@@ -157,7 +157,7 @@ func TestShiftInvertsTheTest(t *testing.T) {
 }
 
 // Beyond the exact sizes the ranks come from the normal distribution: they must
-// meet the exact ones where both can be had.
+// meet the exact ones where both are available.
 func TestTailsMeet(t *testing.T) {
 	for _, tail := range []float64{0.025, 0.005, 0.0005} {
 		k, chance := signedRankTail(MaxExactPairs, tail)

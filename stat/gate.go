@@ -5,7 +5,7 @@ package stat
 type Gate uint8
 
 const (
-	Undecided Gate = iota // the interval holds both; exit code 2 of a gate
+	Undecided Gate = iota // the interval includes the limit; exit code 2 of a gate
 	Kept                  // the whole interval keeps the limit; 0
 	Broken                // the whole interval lies beyond it; 3
 )
@@ -20,8 +20,8 @@ func (g Gate) String() string {
 	return "undecided"
 }
 
-// NonInferiority holds the interval of a ratio (new ÷ old, of a metric of which
-// less is better) against the most that it may be: 1.05 for "<=+5%". It is
+// NonInferiority compares the interval of a ratio (new ÷ old, of a metric of which
+// less is better) with the most that it may be: 1.05 for "<=+5%". It is
 // Kept when the upper end is at most the limit, Broken when the lower end is
 // above it, and Undecided otherwise and whenever an end is NaN or the ends are
 // the wrong way round.

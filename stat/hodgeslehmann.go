@@ -10,7 +10,7 @@ const (
 )
 
 // Shift is by how much values lie above zero, or one sample above another.
-// Every number is NaN when it cannot be had.
+// Every number is NaN when it is not available.
 type Shift struct {
 	N, M       int // values that were used; M is 0 for paired differences
 	Est        float64

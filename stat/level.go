@@ -288,7 +288,7 @@ func (t *levelTest) keeps() bool {
 }
 
 // atEdge reports whether a test that did not end says that the limit is here:
-// it found violations in two stages, or a mean whose interval holds the limit
+// it found violations in two stages, or a mean whose interval includes the limit
 // and nothing that is far from it.
 func (t *levelTest) atEdge() bool {
 	if t.last.Allowed > 0 {

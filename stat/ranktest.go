@@ -28,7 +28,7 @@ func (s Side) String() string {
 type TestOptions struct {
 	Side Side
 	// Normal takes the normal approximation also where the exact distribution
-	// could be had: for comparison with tools that do.
+	// is available: for comparison with tools that do.
 	Normal bool
 }
 

@@ -1,6 +1,6 @@
 // Package stat turns numbers into numbers.
 //
-// It promises exactness where exactness can be had: percentiles are nearest
+// It promises exactness where exactness is possible: percentiles are nearest
 // ranks of raw samples, never interpolated; the interval of a percentile comes
 // from the binomial distribution, not from a normal approximation, and does not
 // exist when there are too few samples for it. It refuses to answer rather than

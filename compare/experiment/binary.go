@@ -116,7 +116,7 @@ func (v *visiting) benchmark(ctx context.Context, w WorkloadConfig, dir string) 
 	if err != nil {
 		return s, err
 	}
-	// Nobody but the binary itself saw how late it was.
+	// How late it was is known to the binary alone.
 	s.Client = assay.NoClient
 	if peak > 0 && *v.cfg.Monitoring.MemoryTracking {
 		s.Metrics["memory_peak_bytes"] = float64(peak)
@@ -149,7 +149,7 @@ func (v *visiting) journalled(ctx context.Context, w WorkloadConfig, job Job, di
 	steady, last := lines.window()
 	ended := max(time.Now().UnixNano(), last)
 	for _, e := range []assay.Event{
-		{At: began.UnixNano(), Kind: assay.EventNote, Text: "the benchmark binary measured itself: its times are its own word"},
+		{At: began.UnixNano(), Kind: assay.EventNote, Text: "the benchmark binary measured itself: its times are self-reported"},
 		{At: began.UnixNano(), Kind: assay.EventStageStarted, Stage: w.Name, Plan: &plan},
 		{At: steady, Kind: assay.EventStageSteady, Stage: w.Name},
 		{At: last, Kind: assay.EventStageLoadEnd, Stage: w.Name},
@@ -264,8 +264,7 @@ func runJob(ctx context.Context, spec proc.Spec, job any, lines *lineReader, sta
 	return p.Stop(context.Background()), nil
 }
 
-// binaryPath has a path without a slash mean a file here, as the seed's file does,
-// and not a program of PATH.
+// binaryPath has a path without a slash mean a file here, not a program of PATH.
 func binaryPath(path string) string {
 	if strings.ContainsRune(path, '/') || strings.ContainsRune(path, filepath.Separator) {
 		return path
@@ -302,7 +301,7 @@ type BinaryCheck struct {
 	LogTail  string // the end of what it wrote to standard error
 }
 
-// CheckBinary holds a benchmark binary against docs/formats/benchmark-binary.md by
+// CheckBinary checks a benchmark binary against docs/formats/benchmark-binary.md by
 // giving it a small job, and one of a format that it cannot know. An error means
 // that nothing could be checked.
 func CheckBinary(ctx context.Context, path string, args []string, o Options) (BinaryCheck, error) {

@@ -5,8 +5,7 @@ import (
 )
 
 // Config is an experiment as it was asked for. Resolved (see [ReadConfig]), it is
-// what runs, what is hashed and what experiment.json keeps. The members of the
-// Runner seed's file stand as they are there; ours are beside them.
+// what runs, what is hashed and what experiment.json keeps.
 //
 // Everything in it is kept with the result, so secrets do not belong here: name
 // the environment variable that holds one (pass_env, api_key_env).
@@ -109,7 +108,7 @@ type WorkloadConfig struct {
 	// nil: true.
 	IgnoreEOS *bool `yaml:"ignore_eos" json:"ignore_eos"`
 	// Connection is keep (also when empty) or fresh: a new one for each request,
-	// for engines that close theirs without a word.
+	// for engines that close theirs without notice.
 	Connection string `yaml:"connection" json:"connection"`
 	// Timeout bounds one run of it; 0: 30 minutes.
 	Timeout assay.Duration `yaml:"timeout" json:"timeout"`
@@ -216,7 +215,7 @@ func (w WorkloadConfig) temperature() *float64 {
 	return w.TestCases[0].Temperature
 }
 
-// exact reports whether answers can be held against each other.
+// exact reports whether answers can be compared with each other.
 func (w WorkloadConfig) exact() bool {
 	t := w.temperature()
 	return t != nil && *t == 0

@@ -207,7 +207,7 @@ func portFor(port int) (int, error) {
 	for _, host := range []string{"127.0.0.1", ""} {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
-			return 0, fmt.Errorf("its port %d cannot be had, or is taken by another process: %w", port, err)
+			return 0, fmt.Errorf("its port %d is not available, or taken by another process: %w", port, err)
 		}
 		got := l.Addr().(*net.TCPAddr).Port
 		if err := l.Close(); err != nil {

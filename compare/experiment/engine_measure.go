@@ -87,7 +87,7 @@ var (
 )
 
 // failed turns what hammer says into the engine's failure, unless it is our own: a
-// full disk is nothing to hold against an engine.
+// full disk is not the engine's fault.
 func (x *trial) failed(ctx context.Context, t *target, w WorkloadConfig, err error) error {
 	cause := context.Cause(ctx)
 	if cause != nil && !errors.Is(cause, errDied) {

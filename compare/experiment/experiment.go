@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	// ErrAllFailed means that every engine is out. The experiment says why each is.
+	// ErrAllFailed means that every engine was dropped. The experiment says why each is.
 	ErrAllFailed = errors.New("every engine failed")
 	// ErrInterrupted means that the context ended. The experiment can be resumed.
 	ErrInterrupted = errors.New("interrupted")
@@ -39,7 +39,7 @@ var (
 	ErrLocked = errors.New("the engine is not the one that is locked")
 )
 
-// maxFailures is how many visits in a row an engine may fail before it is out.
+// maxFailures is how many visits in a row an engine may fail before it is dropped.
 const maxFailures = 2
 
 // Options are what an experiment needs besides its configuration.
@@ -57,11 +57,11 @@ type Options struct {
 	// Locked is what engines must be, by name, from an earlier experiment (see
 	// [compare.ReadLocks]); nil: whatever they are.
 	Locked map[string]map[string]string
-	// Say gets what a person should know, a line at a time; nil: nobody listens.
+	// Say gets what a person should know, a line at a time; nil: it is not printed.
 	// It all goes into logs/benchmark.log too.
 	Say func(string)
 	// Progress is called at least once a second while an engine is measured; nil:
-	// nobody looks.
+	// it is not shown.
 	Progress func(Progress)
 }
 
@@ -126,7 +126,7 @@ func Run(ctx context.Context, c Config, dir string, o Options) (compare.Experime
 	return x.run(ctx)
 }
 
-// Resume goes on with an experiment that was broken off: runs that are on record
+// Resume goes on with an experiment that was interrupted: runs that are on record
 // stay, in the same plan and order. The configuration is the experiment's own.
 func Resume(ctx context.Context, dir string, o Options) (compare.Experiment, error) {
 	e, c, err := recorded(dir)
@@ -242,7 +242,7 @@ func (x *trial) inTime(n int) bool {
 
 func (x *trial) spent() time.Duration { return x.used + time.Since(x.began) }
 
-// round has every engine that is not out run once, in an order that the seed
+// round has every engine that was not dropped run once, in an order that the seed
 // decides. What is on record is not done again.
 func (x *trial) round(ctx context.Context, round, pass int) error {
 	in := 0

@@ -154,7 +154,7 @@ func keepsSchemas(t *testing.T, dir string) {
 	}
 }
 
-// locked: what an experiment ran with is held against a later one.
+// locked: a later experiment is compared with what an earlier one ran with.
 func locked(t *testing.T, l *lab, c Config, slow EngineConfig) {
 	t.Helper()
 	locks, err := compare.ReadLocks(filepath.Join(l.dir, compare.ExperimentFile))
@@ -274,7 +274,7 @@ func TestTooSlowForItsTimeout(t *testing.T) {
 	}
 }
 
-// What is wrong on our side ends the experiment, and is held against no engine.
+// What is wrong on our side ends the experiment, and is no engine's failure.
 func TestOurOwnFailure(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

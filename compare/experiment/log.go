@@ -12,7 +12,7 @@ import (
 )
 
 // logbook is logs/benchmark.log: what was done, a line for each thing with its
-// time. Holding it open also holds the experiment: no two processes run one.
+// time. It is locked while it is open: no two processes run one experiment.
 type logbook struct {
 	mu  sync.Mutex
 	f   *os.File

@@ -45,7 +45,7 @@ func (x *trial) identify(ctx context.Context) error {
 	return nil
 }
 
-// locked holds what is known of an engine against what it must be.
+// locked compares what is known of an engine with what it must be.
 func (x *trial) locked(engine string, lock map[string]string) error {
 	if x.opt.Locked == nil {
 		return nil
@@ -175,7 +175,7 @@ func (x *trial) commandFile(name, dir string) (string, bool) {
 	return "", false
 }
 
-// describe asks an engine that answers what it is, and holds that against its
+// describe asks an engine that answers what it is, and compares that with its
 // lock.
 func (x *trial) describe(ctx context.Context, t *target, e EngineConfig) error {
 	found, err := inference.Discover(ctx, t.url, inference.DiscoverOptions{APIKey: t.apiKey})

@@ -157,7 +157,7 @@ func (x *trial) roundTime() time.Duration {
 	var most time.Duration
 	for _, r := range spans {
 		took := r.to - r.from
-		// A round that was broken off and resumed would look as long as the break.
+		// A round that was interrupted and resumed would look as long as the break.
 		if r.from < x.began.UnixNano() {
 			took = r.ran
 		}

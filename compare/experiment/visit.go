@@ -90,11 +90,11 @@ func withTail(err error, tail string) error {
 	return err
 }
 
-// runDir is where a run is recorded. What a broken-off one left there goes.
+// runDir is where a run is recorded. What an interrupted one left there goes.
 func (v *visiting) runDir(w WorkloadConfig) (string, error) {
 	dir := filepath.Join(v.home, v.label+"-"+w.Name)
 	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("clearing away a broken-off run: %w", err)
+		return "", fmt.Errorf("removing an interrupted run: %w", err)
 	}
 	return dir, nil
 }
@@ -141,7 +141,7 @@ func (v *visiting) failing(ctx context.Context, err error, began time.Time) erro
 	if failuresInRow(v.exp.Samples, v.e.Name) >= maxFailures {
 		rec := v.engine(v.e.Name)
 		rec.Failed, rec.LogTail = f.why, f.tail
-		v.say("%s is out after %d failures in a row", v.e.Name, maxFailures)
+		v.say("%s is dropped after %d failures in a row", v.e.Name, maxFailures)
 	}
 	return v.save()
 }

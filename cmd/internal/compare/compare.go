@@ -64,7 +64,7 @@ or a gate could not be decided; 3 a gate was broken.`,
 	fs.StringVar(&f.results, "results", "", "the `directory` for --analyze-only")
 	fs.BoolVar(&f.generateReport, "generate-report", false, "with --analyze-only, where it is implied: write report, tables and plots")
 	fs.StringVar(&f.locked, "locked", "", "refuse engines that differ from those of this experiment (a `directory` or experiment.json)")
-	fs.StringVar(&f.checkBinary, "check-binary", "", "hold a benchmark binary at this `path` against the protocol, and stop")
+	fs.StringVar(&f.checkBinary, "check-binary", "", "check a benchmark binary at this `path` against the protocol, and stop")
 	fs.StringVar(&f.format, "format", "text", "of what is printed: text, json, md or benchstat")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print every table")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
@@ -105,7 +105,7 @@ func (f *compareFlags) run(ctx context.Context, args []string, stdout, stderr io
 			return errors.Join(err, werr)
 		}
 	}
-	held, verdict := compare.Hold(e, a, gates)
+	held, verdict := compare.CheckGates(e, a, gates)
 	if perr := f.show(stdout, e, a, held); perr != nil {
 		return errors.Join(err, perr)
 	}
@@ -213,10 +213,10 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt experi
 // compared is what --format json prints.
 type compared struct {
 	compare.Analysis
-	Gates []compare.Held `json:"gates"`
+	Gates []compare.GateResult `json:"gates"`
 }
 
-func (f *compareFlags) show(w io.Writer, e compare.Experiment, a compare.Analysis, held []compare.Held) error {
+func (f *compareFlags) show(w io.Writer, e compare.Experiment, a compare.Analysis, held []compare.GateResult) error {
 	switch f.format {
 	case "json":
 		return cli.WriteJSON(w, compared{a, held})
@@ -245,7 +245,7 @@ func (f *compareFlags) show(w io.Writer, e compare.Experiment, a compare.Analysi
 }
 
 // outcome is the exit code.
-func outcome(err error, e compare.Experiment, held []compare.Held, gates assay.Verdict, dir string) error {
+func outcome(err error, e compare.Experiment, held []compare.GateResult, gates assay.Verdict, dir string) error {
 	switch {
 	case errors.Is(err, experiment.ErrInterrupted):
 		return cli.Unknown(fmt.Errorf("interrupted; what there is was saved, and assay compare --resume %s goes on", dir))
