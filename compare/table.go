@@ -323,23 +323,31 @@ func ending(a Analysis) []report.Block {
 		criteria.Rows = append(criteria.Rows, []string{c.Name, met, c.Measured})
 	}
 	out = append(out, report.Heading{Text: "Success criteria"}, criteria)
-	out = append(out, report.Heading{Text: "Advice"})
-	var items []string
-	for _, v := range a.Advice {
-		items = append(items, v.Text)
-	}
-	if len(items) > 0 {
-		out = append(out, report.List{Items: items})
-	}
-	items = nil
-	for _, u := range a.Unanswered {
-		items = append(items, u.Question+": "+u.Why)
-	}
-	if len(items) > 0 {
-		out = append(out, report.List{Head: "Not answered", Items: items})
-	}
+	out = append(out, advised(a)...)
 	if len(a.Notes) > 0 {
 		out = append(out, report.Heading{Text: "Notes"}, report.List{Items: a.Notes})
+	}
+	return out
+}
+
+// advised is the advice, and what it could not be given for.
+func advised(a Analysis) []report.Block {
+	var advice, missing []string
+	for _, v := range a.Advice {
+		advice = append(advice, v.Text)
+	}
+	for _, u := range a.Unanswered {
+		missing = append(missing, u.Question+": "+u.Why)
+	}
+	out := []report.Block{report.Heading{Text: "Advice"}}
+	if len(advice) > 0 {
+		out = append(out, report.List{Items: advice})
+	}
+	if len(missing) > 0 {
+		out = append(out, report.List{Head: "Not answered", Items: missing})
+	}
+	if len(out) == 1 {
+		return nil
 	}
 	return out
 }
