@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -141,15 +142,15 @@ func PAE(payloadType string, payload []byte) []byte {
 }
 
 // Signer signs bytes with one ed25519 key: a key file, or a command that holds
-// the key outside.
+// the key outside and may take its time.
 type Signer interface {
 	Public() ed25519.PublicKey
-	Sign(message []byte) ([]byte, error)
+	Sign(ctx context.Context, message []byte) ([]byte, error)
 }
 
 // Sign puts a payload into an envelope.
-func Sign(s Signer, payload []byte) (Envelope, error) {
-	sig, err := s.Sign(PAE(PayloadType, payload))
+func Sign(ctx context.Context, s Signer, payload []byte) (Envelope, error) {
+	sig, err := s.Sign(ctx, PAE(PayloadType, payload))
 	if err != nil {
 		return Envelope{}, fmt.Errorf("sign: %w", err)
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"reflect"
 	"testing"
@@ -9,7 +10,7 @@ import (
 
 func someEnvelope(tb testing.TB) []byte {
 	tb.Helper()
-	e, err := Sign(HeldKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), []byte(`{"_type":"something to be signed"}`))
+	e, err := Sign(context.Background(), HeldKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), []byte(`{"_type":"something to be signed"}`))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
@@ -97,7 +98,7 @@ type keyPredicate struct {
 
 // StateKey makes a statement about a public key and signs it. With the key's own
 // signer it is self-signed; an authority's signer certifies the key.
-func StateKey(pub ed25519.PublicKey, by Signer, o KeyOptions) (Key, error) {
+func StateKey(ctx context.Context, pub ed25519.PublicKey, by Signer, o KeyOptions) (Key, error) {
 	if len(pub) != ed25519.PublicKeySize {
 		return Key{}, fmt.Errorf("state a key: a public key has %d bytes, not %d", ed25519.PublicKeySize, len(pub))
 	}
@@ -116,7 +117,7 @@ func StateKey(pub ed25519.PublicKey, by Signer, o KeyOptions) (Key, error) {
 		p.NotAfter = st.Time.AddDate(1, 0, 0)
 	}
 	p.NotBefore, p.NotAfter = p.NotBefore.UTC().Truncate(time.Second), p.NotAfter.UTC().Truncate(time.Second)
-	envelope, err := signAboutKey(KeyPredicate, KeyID(pub), p, by)
+	envelope, err := signAboutKey(ctx, KeyPredicate, KeyID(pub), p, by)
 	if err != nil {
 		return Key{}, fmt.Errorf("state a key: %w", err)
 	}
@@ -204,7 +205,7 @@ func keyStamp(node string, id ulid.ULID, now time.Time) (Stamp, error) {
 }
 
 // signAboutKey makes the envelope of a statement whose subject is a key.
-func signAboutKey(predicateType, keyID string, predicate any, by Signer) ([]byte, error) {
+func signAboutKey(ctx context.Context, predicateType, keyID string, predicate any, by Signer) ([]byte, error) {
 	raw, err := json.Marshal(predicate)
 	if err != nil {
 		return nil, err
@@ -216,7 +217,7 @@ func signAboutKey(predicateType, keyID string, predicate any, by Signer) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	e, err := Sign(by, payload)
+	e, err := Sign(ctx, by, payload)
 	if err != nil {
 		return nil, err
 	}

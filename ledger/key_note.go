@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -54,16 +55,17 @@ func noteKeyHash(alg byte, name string, pub ed25519.PublicKey) uint32 {
 	return binary.BigEndian.Uint32(sum[:])
 }
 
-// NoteSigner signs a log's checkpoints under its name (its origin).
-func NoteSigner(name string, s Signer) (note.Signer, error) {
-	return newNoteSigner(noteEd25519, name, s, func(msg []byte) ([]byte, []byte, error) { return nil, msg, nil })
+// NoteSigner signs a log's checkpoints under its name (its origin), until the
+// context ends: a note's signer gets none with each signature.
+func NoteSigner(ctx context.Context, name string, s Signer) (note.Signer, error) {
+	return newNoteSigner(ctx, noteEd25519, name, s, func(msg []byte) ([]byte, []byte, error) { return nil, msg, nil })
 }
 
 // CosignatureSigner signs checkpoints as a witness: with the time, which is
 // signed too. now gives the time; a witness that must not go back in time sees
-// to it there.
-func CosignatureSigner(name string, s Signer, now func() time.Time) (note.Signer, error) {
-	return newNoteSigner(noteCosignature, name, s, func(msg []byte) ([]byte, []byte, error) {
+// to it there. The context is as for NoteSigner.
+func CosignatureSigner(ctx context.Context, name string, s Signer, now func() time.Time) (note.Signer, error) {
+	return newNoteSigner(ctx, noteCosignature, name, s, func(msg []byte) ([]byte, []byte, error) {
 		if bytes.Count(msg, []byte("\n")) < 3 || !bytes.HasSuffix(msg, []byte("\n")) {
 			return nil, nil, errors.New("what is to be cosigned is no checkpoint: it has not three lines")
 		}
@@ -83,20 +85,21 @@ func cosignedMessage(unix uint64, text []byte) []byte {
 
 // noteSigner signs what wrap makes of a note's text, and puts a head before it.
 type noteSigner struct {
+	ctx  context.Context
 	name string
 	hash uint32
 	s    Signer
 	wrap func(text []byte) (head, message []byte, err error)
 }
 
-func newNoteSigner(alg byte, name string, s Signer, wrap func([]byte) ([]byte, []byte, error)) (note.Signer, error) {
+func newNoteSigner(ctx context.Context, alg byte, name string, s Signer, wrap func([]byte) ([]byte, []byte, error)) (note.Signer, error) {
 	if err := checkNoteName(name); err != nil {
 		return nil, err
 	}
 	if len(s.Public()) != ed25519.PublicKeySize {
 		return nil, fmt.Errorf("signer of %s: its public key has %d bytes", name, len(s.Public()))
 	}
-	return noteSigner{name, noteKeyHash(alg, name, s.Public()), s, wrap}, nil
+	return noteSigner{ctx, name, noteKeyHash(alg, name, s.Public()), s, wrap}, nil
 }
 
 func (n noteSigner) Name() string    { return n.name }
@@ -107,7 +110,7 @@ func (n noteSigner) Sign(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign a checkpoint as %s: %w", n.name, err)
 	}
-	sig, err := n.s.Sign(message)
+	sig, err := n.s.Sign(n.ctx, message)
 	if err != nil {
 		return nil, fmt.Errorf("sign a checkpoint as %s: %w", n.name, err)
 	}

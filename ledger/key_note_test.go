@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -18,12 +19,12 @@ const testCheckpoint = "log.example.org/gpu\n7\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 // verify; and they and we agree on names and hashes.
 func TestNoteSignersForeign(t *testing.T) {
 	s := testSigner("log")
-	logSigner, err := NoteSigner("log.example.org/gpu", s)
+	logSigner, err := NoteSigner(context.Background(), "log.example.org/gpu", s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := time.Unix(1_800_000_000, 5)
-	witness, err := CosignatureSigner("witness.example.org/w", s, func() time.Time { return at })
+	witness, err := CosignatureSigner(context.Background(), "witness.example.org/w", s, func() time.Time { return at })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,14 +73,14 @@ func TestNoteSignersForeign(t *testing.T) {
 func TestNoteSignersRefuse(t *testing.T) {
 	s := testSigner("log")
 	for _, name := range []string{"", "a b", "a+b", "a\nb", "a\x1bb", "\xff", strings.Repeat("x", MaxNode+1)} {
-		if _, err := NoteSigner(name, s); !errors.Is(err, ErrNoteName) {
+		if _, err := NoteSigner(context.Background(), name, s); !errors.Is(err, ErrNoteName) {
 			t.Errorf("log %q: %v", name, err)
 		}
-		if _, err := CosignatureSigner(name, s, time.Now); !errors.Is(err, ErrNoteName) {
+		if _, err := CosignatureSigner(context.Background(), name, s, time.Now); !errors.Is(err, ErrNoteName) {
 			t.Errorf("witness %q: %v", name, err)
 		}
 	}
-	w, err := CosignatureSigner("w", s, time.Now)
+	w, err := CosignatureSigner(context.Background(), "w", s, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,14 +89,14 @@ func TestNoteSignersRefuse(t *testing.T) {
 			t.Errorf("cosigned %q", text)
 		}
 	}
-	old, err := CosignatureSigner("w", s, func() time.Time { return time.Unix(0, 0) })
+	old, err := CosignatureSigner(context.Background(), "w", s, func() time.Time { return time.Unix(0, 0) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := old.Sign([]byte(testCheckpoint)); err == nil || !strings.Contains(err.Error(), "clock") {
 		t.Errorf("a clock that was never set: %v", err)
 	}
-	broken, err := NoteSigner("l", brokenSigner{s})
+	broken, err := NoteSigner(context.Background(), "l", brokenSigner{s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +108,6 @@ func TestNoteSignersRefuse(t *testing.T) {
 // brokenSigner signs something else.
 type brokenSigner struct{ Signer }
 
-func (b brokenSigner) Sign(m []byte) ([]byte, error) {
-	return b.Signer.Sign(fmt.Appendf(nil, "%s!", m))
+func (b brokenSigner) Sign(ctx context.Context, m []byte) ([]byte, error) {
+	return b.Signer.Sign(ctx, fmt.Appendf(nil, "%s!", m))
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,7 +38,7 @@ type revocationPredicate struct {
 // StateRevocation revokes a key since a time, which is cut to whole seconds. It
 // is signed by the key itself, or by an authority; whether somebody trusts that
 // authority is for a Keyring to say.
-func StateRevocation(key Key, by Signer, from time.Time, reason string, o RevocationOptions) (Revocation, error) {
+func StateRevocation(ctx context.Context, key Key, by Signer, from time.Time, reason string, o RevocationOptions) (Revocation, error) {
 	st, err := keyStamp(key.Node, o.ID, o.Now)
 	if err != nil {
 		return Revocation{}, fmt.Errorf("revoke %s: %w", key, err)
@@ -46,7 +47,7 @@ func StateRevocation(key Key, by Signer, from time.Time, reason string, o Revoca
 		return Revocation{}, fmt.Errorf("revoke %s: no time given since when it is not to be trusted", key)
 	}
 	p := revocationPredicate{Stamp: st, From: from.UTC().Truncate(time.Second), Reason: reason}
-	envelope, err := signAboutKey(KeyRevocation, key.ID, p, by)
+	envelope, err := signAboutKey(ctx, KeyRevocation, key.ID, p, by)
 	if err != nil {
 		return Revocation{}, fmt.Errorf("revoke %s: %w", key, err)
 	}

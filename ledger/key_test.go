@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,7 @@ func testSigner(name string) Signer {
 func stateTestKey(tb testing.TB, whose, by Signer, node string, roles ...Role) Key {
 	tb.Helper()
 	id := ulid.ULID(append(whose.Public()[:8:8], by.Public()[:8]...)) // the same each time
-	k, err := StateKey(whose.Public(), by, KeyOptions{
+	k, err := StateKey(context.Background(), whose.Public(), by, KeyOptions{
 		ID: id, Node: node, Owner: "Owner of " + node, Roles: roles, Now: keyDay,
 		NotBefore: keyDay, NotAfter: keyDay.AddDate(0, 0, 10),
 	})
@@ -69,7 +70,7 @@ func keyPredicateOf(tb testing.TB, envelope []byte) any {
 
 func TestKeyStatement(t *testing.T) {
 	node := testSigner("node")
-	k, err := StateKey(node.Public(), node, KeyOptions{Node: "n1", Owner: "Jürgen & Söhne <gpu>", Now: keyDay.Add(1500 * time.Microsecond)})
+	k, err := StateKey(context.Background(), node.Public(), node, KeyOptions{Node: "n1", Owner: "Jürgen & Söhne <gpu>", Now: keyDay.Add(1500 * time.Microsecond)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestKeyStatement(t *testing.T) {
 	if err := keySchema(t, "key").Validate(keyPredicateOf(t, k.Envelope)); err != nil {
 		t.Error(err)
 	}
-	v, err := StateRevocation(k, node, keyDay.Add(1500*time.Millisecond), "stolen", RevocationOptions{Now: keyDay})
+	v, err := StateRevocation(context.Background(), k, node, keyDay.Add(1500*time.Millisecond), "stolen", RevocationOptions{Now: keyDay})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +112,8 @@ func TestKeyStatement(t *testing.T) {
 func TestKeyStatementIsReproducible(t *testing.T) {
 	node := testSigner("node")
 	o := KeyOptions{Node: "n1", Owner: "o", Now: keyDay, ID: ulid.MustParse("01JCQ00000000000000000000A")}
-	a, err1 := StateKey(node.Public(), node, o)
-	b, err2 := StateKey(node.Public(), node, o)
+	a, err1 := StateKey(context.Background(), node.Public(), node, o)
+	b, err2 := StateKey(context.Background(), node.Public(), node, o)
 	if err1 != nil || err2 != nil || !bytes.Equal(a.Envelope, b.Envelope) {
 		t.Errorf("%v, %v\n%s%s", err1, err2, a.Envelope, b.Envelope)
 	}
@@ -136,20 +137,20 @@ func TestStateKeyRefuses(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if k, err := StateKey(node.Public(), node, o); err == nil {
+		if k, err := StateKey(context.Background(), node.Public(), node, o); err == nil {
 			t.Errorf("%s: made %+v", name, k)
 		}
 	}
-	if _, err := StateKey(node.Public()[:31], node, good); err == nil {
+	if _, err := StateKey(context.Background(), node.Public()[:31], node, good); err == nil {
 		t.Error("a public key of 31 bytes was taken")
 	}
 	k := stateTestKey(t, node, node, "n1")
 	for name, reason := range map[string]string{"none": "", "long": strings.Repeat("x", 501), "bell": "\a"} {
-		if _, err := StateRevocation(k, node, keyDay, reason, RevocationOptions{}); err == nil {
+		if _, err := StateRevocation(context.Background(), k, node, keyDay, reason, RevocationOptions{}); err == nil {
 			t.Errorf("%s: the reason was taken", name)
 		}
 	}
-	if _, err := StateRevocation(k, node, time.Time{}, "stolen", RevocationOptions{}); err == nil {
+	if _, err := StateRevocation(context.Background(), k, node, time.Time{}, "stolen", RevocationOptions{}); err == nil {
 		t.Error("a revocation since no time was made")
 	}
 }
@@ -165,7 +166,7 @@ func resign(tb testing.TB, envelope []byte, by Signer, change func(string) strin
 	if changed == string(e.Payload) {
 		tb.Fatal("nothing was changed")
 	}
-	if e, err = Sign(by, []byte(changed)); err != nil {
+	if e, err = Sign(context.Background(), by, []byte(changed)); err != nil {
 		tb.Fatal(err)
 	}
 	return e.Encode()
@@ -201,7 +202,7 @@ func TestParseKeyRefuses(t *testing.T) {
 	}
 	// The same words, signed by a key that is not the one they name.
 	e, _ := ReadEnvelope(k.Envelope)
-	sig, _ := other.Sign(PAE(PayloadType, e.Payload))
+	sig, _ := other.Sign(t.Context(), PAE(PayloadType, e.Payload))
 	e.Signatures[0].Sig = sig
 	if _, err := ParseKey(e.Encode()); !errors.Is(err, ErrSignature) {
 		t.Errorf("another's signature: %v", err)
@@ -237,7 +238,7 @@ func TestKeyStatementEachByteCounts(t *testing.T) {
 func TestKeySchemasRefuse(t *testing.T) {
 	node := testSigner("node")
 	k := stateTestKey(t, node, node, "n1")
-	v, err := StateRevocation(k, node, keyDay, "stolen", RevocationOptions{Now: keyDay})
+	v, err := StateRevocation(context.Background(), k, node, keyDay, "stolen", RevocationOptions{Now: keyDay})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestKeySchemasRefuse(t *testing.T) {
 func FuzzParseKey(f *testing.F) {
 	node := testSigner("node")
 	k := stateTestKey(f, node, node, "n1")
-	v, err := StateRevocation(k, node, keyDay, "stolen", RevocationOptions{Now: keyDay})
+	v, err := StateRevocation(context.Background(), k, node, keyDay, "stolen", RevocationOptions{Now: keyDay})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func TestKeyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sig, err := s.Sign([]byte("m"))
+	sig, err := s.Sign(t.Context(), []byte("m"))
 	if err != nil || !ed25519.Verify(priv.Public().(ed25519.PublicKey), []byte("m"), sig) {
 		t.Errorf("the key signs otherwise than before: %v", err)
 	}

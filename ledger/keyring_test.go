@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,7 +24,7 @@ func signedRun(tb testing.TB, by Signer, node string, at time.Time) (Envelope, S
 	if err != nil {
 		tb.Fatal(err)
 	}
-	e, err := Sign(by, payload)
+	e, err := Sign(context.Background(), by, payload)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func newCast(tb testing.TB) cast {
 
 func (c cast) revoke(tb testing.TB, k Key, by Signer, from, at time.Time) []byte {
 	tb.Helper()
-	v, err := StateRevocation(k, by, from, "stolen", RevocationOptions{Now: at})
+	v, err := StateRevocation(context.Background(), k, by, from, "stolen", RevocationOptions{Now: at})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestRevokedKey(t *testing.T) {
 			t.Errorf("by %s: revocations: %+v", by, got)
 		}
 		// A new statement of the authority does not bring it back.
-		longer, err := StateKey(c.node.Public(), c.root, KeyOptions{Node: "n1", Owner: "o", Now: day(6)})
+		longer, err := StateKey(context.Background(), c.node.Public(), c.root, KeyOptions{Node: "n1", Owner: "o", Now: day(6)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +222,7 @@ func TestKeyringRefusesToAdd(t *testing.T) {
 	c := newCast(t)
 	day := func(n int) time.Time { return keyDay.AddDate(0, 0, n) }
 	at := func(whose, by Signer, now time.Time) []byte {
-		k, err := StateKey(whose.Public(), by, KeyOptions{Node: "n9", Owner: "o", Now: now})
+		k, err := StateKey(context.Background(), whose.Public(), by, KeyOptions{Node: "n9", Owner: "o", Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +283,7 @@ func TestAuthorityExtendsAKey(t *testing.T) {
 	if _, err := checkRun(t, c.ring, c.node, "n1", later, later); !errors.Is(err, ErrKeyExpired) {
 		t.Fatal(err)
 	}
-	k, err := StateKey(c.node.Public(), c.root, KeyOptions{Node: "n1", Owner: "o", Now: keyDay.AddDate(0, 0, 9)})
+	k, err := StateKey(context.Background(), c.node.Public(), c.root, KeyOptions{Node: "n1", Owner: "o", Now: keyDay.AddDate(0, 0, 9)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +298,7 @@ func TestAuthorityExtendsAKey(t *testing.T) {
 		t.Errorf("the first statement stands: %v", err)
 	}
 	for i := range maxKeyStatements {
-		k, err := StateKey(c.node.Public(), c.root, KeyOptions{Node: "n1", Owner: "o", Now: keyDay.Add(time.Duration(i) * time.Hour)})
+		k, err := StateKey(context.Background(), c.node.Public(), c.root, KeyOptions{Node: "n1", Owner: "o", Now: keyDay.Add(time.Duration(i) * time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -189,7 +190,7 @@ func TestCheckpointErrors(t *testing.T) {
 		}
 		return string(b)
 	}
-	own := runNote(NoteSigner(runOrigin, runSigner('L')))
+	own := runNote(NoteSigner(context.Background(), runOrigin, runSigner('L')))
 	hash := base64.StdEncoding.EncodeToString(make([]byte, 32))
 	for name, c := range map[string]struct {
 		raw  string

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -60,15 +61,15 @@ func CheckSigner(s Signer, key Key, node string, now time.Time) error {
 // writes them into its directory, with the statement about the key. It gives
 // the records for an outbox: the statements, and before them that of the key if
 // an authority signed it (a log does not take a key's own word).
-func SignRun(dir string, s Signer, key Key, o SignOptions) ([]Record, error) {
-	records, err := signRun(dir, s, key, o)
+func SignRun(ctx context.Context, dir string, s Signer, key Key, o SignOptions) ([]Record, error) {
+	records, err := signRun(ctx, dir, s, key, o)
 	if err != nil {
 		return nil, fmt.Errorf("sign run %s: %w", dir, err)
 	}
 	return records, nil
 }
 
-func signRun(dir string, s Signer, key Key, o SignOptions) ([]Record, error) {
+func signRun(ctx context.Context, dir string, s Signer, key Key, o SignOptions) ([]Record, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
 	}
@@ -109,7 +110,7 @@ func signRun(dir string, s Signer, key Key, o SignOptions) ([]Record, error) {
 			}
 		}
 		kind, predicate := make(st)
-		envelope, err := signStatement(s, kind, subjects, predicate)
+		envelope, err := signStatement(ctx, s, kind, subjects, predicate)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +129,7 @@ func signRun(dir string, s Signer, key Key, o SignOptions) ([]Record, error) {
 
 // signStatement makes the envelope of one statement. What was made is read back
 // as a verifier would: a statement that cannot be read must not be signed.
-func signStatement(s Signer, kind string, subjects []ResourceDescriptor, predicate any) ([]byte, error) {
+func signStatement(ctx context.Context, s Signer, kind string, subjects []ResourceDescriptor, predicate any) ([]byte, error) {
 	var raw bytes.Buffer
 	encode := json.NewEncoder(&raw)
 	encode.SetEscapeHTML(false)
@@ -142,7 +143,7 @@ func signStatement(s Signer, kind string, subjects []ResourceDescriptor, predica
 	if _, _, err := ParseStatement(payload); err != nil {
 		return nil, err
 	}
-	e, err := Sign(s, payload)
+	e, err := Sign(ctx, s, payload)
 	if err != nil {
 		return nil, err
 	}

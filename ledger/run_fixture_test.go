@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/json"
@@ -36,7 +37,7 @@ func runID(n byte) ulid.ULID { return ulid.ULID{1, 2, 3, 15: n} }
 
 func runKey(t testing.TB, s, by Signer, node string, roles ...Role) Key {
 	t.Helper()
-	k, err := StateKey(s.Public(), by, KeyOptions{
+	k, err := StateKey(context.Background(), s.Public(), by, KeyOptions{
 		Node: node, Owner: "Ada Example", Roles: roles, ID: runID(200), Now: runNow.AddDate(0, -1, 0), NotAfter: runNow.AddDate(0, 1, 0),
 	})
 	if err != nil {
@@ -156,10 +157,10 @@ func (l *runLog) checkpoint(t testing.TB, size int, witnesses ...byte) []byte {
 
 func runCheckpoint(t testing.TB, size int, root []byte, witnesses ...byte) []byte {
 	t.Helper()
-	signers := []note.Signer{runNote(NoteSigner(runOrigin, runSigner('L')))}
+	signers := []note.Signer{runNote(NoteSigner(context.Background(), runOrigin, runSigner('L')))}
 	for _, w := range witnesses {
 		at := func() time.Time { return runNow.Add(time.Hour + time.Duration(w)*time.Minute) }
-		signers = append(signers, runNote(CosignatureSigner(fmt.Sprintf("w%d.example.org", w), runSigner('W'+w), at)))
+		signers = append(signers, runNote(CosignatureSigner(context.Background(), fmt.Sprintf("w%d.example.org", w), runSigner('W'+w), at)))
 	}
 	b64, err := json.Marshal(root)
 	if err != nil {
@@ -230,7 +231,7 @@ func newProvedRun(t testing.TB) provedRun {
 	s := provedRun{dir: runDirectory(t, "01K74T0AB00000000000000000", "node-1", runNonce), log: &runLog{}}
 	signer := runSigner(1)
 	s.key = runKey(t, signer, signer, "node-1", RoleRun)
-	records, err := SignRun(s.dir, signer, s.key, SignOptions{Now: runNow, IDs: [2]ulid.ULID{runID(1), runID(2)}})
+	records, err := SignRun(context.Background(), s.dir, signer, s.key, SignOptions{Now: runNow, IDs: [2]ulid.ULID{runID(1), runID(2)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"testing"
 )
 
@@ -56,7 +57,7 @@ func FuzzOpenCheckpoint(f *testing.F) {
 }
 
 func FuzzReadEnvelope(f *testing.F) {
-	e, err := Sign(runSigner(1), []byte("{}"))
+	e, err := Sign(context.Background(), runSigner(1), []byte("{}"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func FuzzReadEnvelope(f *testing.F) {
 func FuzzParseStatement(f *testing.F) {
 	r := readRun{}
 	_, p := r.benchmark(Stamp{ID: runID(1), Node: "n", Time: runNow})
-	raw, err := signStatement(runSigner(1), GPUBenchmark, []ResourceDescriptor{{Name: "run.json", Digest: map[string]string{"sha256": string(bytes.Repeat([]byte("0"), 64))}}}, p)
+	raw, err := signStatement(context.Background(), runSigner(1), GPUBenchmark, []ResourceDescriptor{{Name: "run.json", Digest: map[string]string{"sha256": string(bytes.Repeat([]byte("0"), 64))}}}, p)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,7 +27,7 @@ func TestSignSomebodysDirectory(t *testing.T) {
 	}
 	s := runSigner(1)
 	key := runKey(t, s, s, "node-1")
-	if _, err := SignRun(dir, s, key, SignOptions{Now: runNow}); err != nil {
+	if _, err := SignRun(context.Background(), dir, s, key, SignOptions{Now: runNow}); err != nil {
 		t.Fatal(err)
 	}
 	// A link in the place of a statement is refused.
@@ -37,7 +38,7 @@ func TestSignSomebodysDirectory(t *testing.T) {
 	if err := os.Symlink(secret, path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SignRun(dir, s, key, SignOptions{Now: runNow}); err == nil {
+	if _, err := SignRun(context.Background(), dir, s, key, SignOptions{Now: runNow}); err == nil {
 		t.Error("a link was replaced without a word")
 	}
 	b, err := os.ReadFile(secret)

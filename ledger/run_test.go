@@ -69,7 +69,7 @@ func signedFixture(t *testing.T) string {
 		t.Fatal(err)
 	}
 	s := runSigner(1)
-	if _, err := SignRun(dir, s, runKey(t, s, s, "node-1"), SignOptions{Now: runNow, IDs: [2]ulid.ULID{runID(1), runID(2)}}); err != nil {
+	if _, err := SignRun(context.Background(), dir, s, runKey(t, s, s, "node-1"), SignOptions{Now: runNow, IDs: [2]ulid.ULID{runID(1), runID(2)}}); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -159,8 +159,8 @@ type foreignKey struct{ s Signer }
 
 func (k foreignKey) KeyID() (string, error)   { return KeyID(k.s.Public()), nil }
 func (k foreignKey) Public() crypto.PublicKey { return k.s.Public() }
-func (k foreignKey) Sign(_ context.Context, data []byte) ([]byte, error) {
-	return k.s.Sign(data)
+func (k foreignKey) Sign(ctx context.Context, data []byte) ([]byte, error) {
+	return k.s.Sign(ctx, data)
 }
 
 func (k foreignKey) Verify(_ context.Context, data, sig []byte) error {
@@ -227,32 +227,32 @@ func TestSignRunRefuses(t *testing.T) {
 			if err := w.Checkpoint(assay.Checkpoint{Status: assay.StatusRunning}); err != nil {
 				t.Fatal(err)
 			}
-			_, err = SignRun(dir, good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
+			_, err = SignRun(context.Background(), dir, good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
 			return err
 		}, ErrRunning.Error()},
 		{"another node's key", func(t *testing.T) error {
-			_, err := SignRun(runDirectory(t, "a", "node-1", ""), good, runKey(t, good, good, "node-2"), SignOptions{Now: runNow})
+			_, err := SignRun(context.Background(), runDirectory(t, "a", "node-1", ""), good, runKey(t, good, good, "node-2"), SignOptions{Now: runNow})
 			return err
 		}, ErrOtherNode.Error()},
 		{"an expired key", func(t *testing.T) error {
-			_, err := SignRun(runDirectory(t, "a", "node-1", ""), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow.AddDate(1, 0, 0)})
+			_, err := SignRun(context.Background(), runDirectory(t, "a", "node-1", ""), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow.AddDate(1, 0, 0)})
 			return err
 		}, ErrKeyExpired.Error()},
 		{"a clock that was stepped back", func(t *testing.T) error {
-			_, err := SignRun(runDirectory(t, "a", "node-1", ""), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow.AddDate(-1, 0, 0)})
+			_, err := SignRun(context.Background(), runDirectory(t, "a", "node-1", ""), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow.AddDate(-1, 0, 0)})
 			return err
 		}, ErrKeyNotYetValid.Error()},
 		{"a statement about another key", func(t *testing.T) error {
-			_, err := SignRun(runDirectory(t, "a", "node-1", ""), runSigner(2), runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
+			_, err := SignRun(context.Background(), runDirectory(t, "a", "node-1", ""), runSigner(2), runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
 			return err
 		}, "about another key"},
 		{"no node", func(t *testing.T) error {
-			_, err := SignRun(runDirectory(t, "a", "", ""), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
+			_, err := SignRun(context.Background(), runDirectory(t, "a", "", ""), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
 			return err
 		}, "has no id"},
 		{"receipts that would be lost", func(t *testing.T) error {
 			s := newProvedRun(t)
-			_, err := SignRun(s.dir, good, s.key, SignOptions{Now: runNow})
+			_, err := SignRun(context.Background(), s.dir, good, s.key, SignOptions{Now: runNow})
 			return err
 		}, ErrReceipts.Error()},
 		{"a link in a file's place", func(t *testing.T) error {
@@ -264,11 +264,11 @@ func TestSignRunRefuses(t *testing.T) {
 			if err := os.Symlink("/dev/zero", p); err != nil {
 				t.Fatal(err)
 			}
-			_, err := SignRun(dir, good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
+			_, err := SignRun(context.Background(), dir, good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
 			return err
 		}, "not a regular file"},
 		{"no run", func(t *testing.T) error {
-			_, err := SignRun(t.TempDir(), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
+			_, err := SignRun(context.Background(), t.TempDir(), good, runKey(t, good, good, "node-1"), SignOptions{Now: runNow})
 			return err
 		}, "not a run directory"},
 	} {
@@ -292,7 +292,7 @@ func TestSignPartialRun(t *testing.T) {
 	}
 	s := runSigner(1)
 	k := runKey(t, s, s, "node-1")
-	records, err := SignRun(dir, s, k, SignOptions{Now: runNow})
+	records, err := SignRun(context.Background(), dir, s, k, SignOptions{Now: runNow})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestSignPartialRun(t *testing.T) {
 func TestSignRunRecordsTheKey(t *testing.T) {
 	s, authority := runSigner(1), runSigner(9)
 	k := runKey(t, s, authority, "node-1")
-	records, err := SignRun(runDirectory(t, "a", "node-1", runNonce), s, k, SignOptions{Now: runNow})
+	records, err := SignRun(context.Background(), runDirectory(t, "a", "node-1", runNonce), s, k, SignOptions{Now: runNow})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestSignRunOfAHostileEngine(t *testing.T) {
 		}
 		s := runSigner(1)
 		k := runKey(t, s, s, "node-1")
-		if _, err := SignRun(dir, s, k, SignOptions{Now: runNow}); err != nil {
+		if _, err := SignRun(context.Background(), dir, s, k, SignOptions{Now: runNow}); err != nil {
 			t.Fatalf("%.10q: %v", evil, err)
 		}
 		v, err := VerifyRun(dir, VerifyOptions{Keys: NewKeyring(k), Now: runNow, Recompute: func(string) (assay.Summary, assay.Health, error) { return sum, health, nil }})

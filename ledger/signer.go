@@ -46,8 +46,10 @@ func HeldKey(priv ed25519.PrivateKey) Signer {
 	return held{priv.Public().(ed25519.PublicKey), func(m []byte) []byte { return ed25519.Sign(priv, m) }}
 }
 
-func (h held) Public() ed25519.PublicKey           { return h.pub }
-func (h held) Sign(message []byte) ([]byte, error) { return h.sign(message), nil }
+func (h held) Public() ed25519.PublicKey { return h.pub }
+
+// Sign asks no context: it takes no time.
+func (h held) Sign(_ context.Context, message []byte) ([]byte, error) { return h.sign(message), nil }
 
 // outside signs by a command.
 type outside struct {
@@ -69,11 +71,11 @@ func Command(argv []string, pub ed25519.PublicKey, timeout time.Duration) Signer
 
 func (o outside) Public() ed25519.PublicKey { return o.pub }
 
-func (o outside) Sign(message []byte) ([]byte, error) {
+func (o outside) Sign(asked context.Context, message []byte) ([]byte, error) {
 	if len(o.argv) == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrSignerCommand, errSignerNoCommand)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), o.timeout)
+	ctx, cancel := context.WithTimeout(asked, o.timeout)
 	defer cancel()
 	ctx, flood := context.WithCancelCause(ctx)
 	defer flood(nil)
@@ -90,6 +92,8 @@ func (o outside) Sign(message []byte) ([]byte, error) {
 	switch {
 	case errors.Is(context.Cause(ctx), errSignerFlood):
 		return nil, o.failed(ErrSignerOutput, said, fmt.Errorf("more than %d bytes", maxSignerOutput))
+	case asked.Err() != nil:
+		return nil, o.failed(ErrSignerCommand, said, context.Cause(asked))
 	case ctx.Err() != nil:
 		return nil, o.failed(ErrSignerTimeout, said, fmt.Errorf("after %v", o.timeout))
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a helper that it left running is not our business

@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -29,7 +30,7 @@ func signerScript(t *testing.T, text string) []string {
 func TestSignerCommand(t *testing.T) {
 	message := bytes.Repeat([]byte("what is to be signed\n"), 4000) // more than a pipe holds
 	key := testSigner("outside")
-	sig, _ := key.Sign(message)
+	sig, _ := key.Sign(t.Context(), message)
 	good := base64.StdEncoding.EncodeToString(sig)
 	dir := t.TempDir()
 	for _, tt := range []struct {
@@ -53,7 +54,7 @@ func TestSignerCommand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := Command(signerScript(t, tt.script), key.Public(), 20*time.Second)
 			began := time.Now()
-			got, err := s.Sign(message)
+			got, err := s.Sign(t.Context(), message)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("%v, want %v", err, tt.want)
 			}
@@ -71,13 +72,13 @@ func TestSignerCommand(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "got")); err != nil || !bytes.Equal(b, message) {
 		t.Errorf("the command got %d bytes, not the %d to be signed (%v)", len(b), len(message), err)
 	}
-	if _, err := Command(nil, key.Public(), 0).Sign(message); !errors.Is(err, ErrSignerCommand) {
+	if _, err := Command(nil, key.Public(), 0).Sign(t.Context(), message); !errors.Is(err, ErrSignerCommand) {
 		t.Errorf("no command: %v", err)
 	}
-	if _, err := Command([]string{"/nonexistent/signer"}, key.Public(), 0).Sign(message); !errors.Is(err, ErrSignerCommand) {
+	if _, err := Command([]string{"/nonexistent/signer"}, key.Public(), 0).Sign(t.Context(), message); !errors.Is(err, ErrSignerCommand) {
 		t.Errorf("no such command: %v", err)
 	}
-	if _, err := Command(signerScript(t, "echo "+good), nil, 0).Sign(message); !errors.Is(err, ErrSignerOtherKey) {
+	if _, err := Command(signerScript(t, "echo "+good), nil, 0).Sign(t.Context(), message); !errors.Is(err, ErrSignerOtherKey) {
 		t.Errorf("no public key: %v", err)
 	}
 }
@@ -87,7 +88,7 @@ func TestSignerCommandHangs(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "pid")
 	s := Command(signerScript(t, "sleep 300 & echo $! > "+note+"\necho waiting for a touch >&2\nwait"), testSigner("outside").Public(), 500*time.Millisecond)
 	began := time.Now()
-	_, err := s.Sign([]byte("m"))
+	_, err := s.Sign(t.Context(), []byte("m"))
 	if !errors.Is(err, ErrSignerTimeout) || !strings.Contains(err.Error(), "waiting for a touch") || !strings.Contains(err.Error(), "500ms") {
 		t.Errorf("error %v", err)
 	}
@@ -116,7 +117,26 @@ func TestSignerCommandHangs(t *testing.T) {
 // Through the whole: a statement signed by a command.
 func TestSignerCommandSignsAStatement(t *testing.T) {
 	bad := Command([]string{"echo", "AAAA"}, testSigner("outside").Public(), 0)
-	if _, err := StateKey(bad.Public(), bad, KeyOptions{Node: "n", Owner: "o"}); !errors.Is(err, ErrSignerOutput) {
+	if _, err := StateKey(context.Background(), bad.Public(), bad, KeyOptions{Node: "n", Owner: "o"}); !errors.Is(err, ErrSignerOutput) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestSignerEndsWithItsContext: who asked has gone, and the command with it.
+func TestSignerEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	started := filepath.Join(t.TempDir(), "started")
+	go func() {
+		for {
+			if _, err := os.Stat(started); err == nil {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	s := Command(signerScript(t, "touch "+started+"; sleep 600"), runSigner(1).Public(), time.Hour)
+	if _, err := s.Sign(ctx, []byte("m")); !errors.Is(err, context.Canceled) || errors.Is(err, ErrSignerTimeout) {
+		t.Errorf("error = %v, want %v", err, context.Canceled)
 	}
 }

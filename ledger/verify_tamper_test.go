@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -141,7 +142,7 @@ func TestTamperAtRandom(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.dir, journal.HealthFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SignRun(s.dir, runSigner(1), s.key, SignOptions{Now: runNow, Replace: true}); err != nil {
+	if _, err := SignRun(context.Background(), s.dir, runSigner(1), s.key, SignOptions{Now: runNow, Replace: true}); err != nil {
 		t.Fatal(err)
 	}
 	opts := VerifyOptions{Keys: NewKeyring(s.key), Now: runNow}

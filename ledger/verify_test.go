@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,7 @@ func TestVerifyAnswersInWords(t *testing.T) {
 func TestVerifyFindsOut(t *testing.T) {
 	authority, other := runSigner(9), runSigner(2)
 	revoke := func(t *testing.T, s *provedRun, from time.Time) {
-		r, err := StateRevocation(s.key, runSigner(1), from, "stolen", RevocationOptions{Now: from})
+		r, err := StateRevocation(context.Background(), s.key, runSigner(1), from, "stolen", RevocationOptions{Now: from})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestVerifyFindsOut(t *testing.T) {
 	}
 	// resign puts statements by another signer beside the run.
 	resign := func(t *testing.T, s *provedRun, signer Signer, key Key) {
-		if _, err := SignRun(s.dir, signer, key, SignOptions{Now: runNow, Replace: true}); err != nil {
+		if _, err := SignRun(context.Background(), s.dir, signer, key, SignOptions{Now: runNow, Replace: true}); err != nil {
 			t.Fatal(err)
 		}
 		s.opts.NeedReceipt = false
@@ -115,7 +116,7 @@ func TestVerifyFindsOut(t *testing.T) {
 		{"the receipts swapped", func(t *testing.T, s *provedRun) { swap(t, s, TestResultReceipt, BenchmarkReceiptFile) }, assay.Fail, ErrOtherReceipt.Error()},
 		{"a statement of another run", func(t *testing.T, s *provedRun) {
 			o := runDirectory(t, "01K74T0AB00000000000000001", "node-1", strings.Repeat("cd", 16))
-			if _, err := SignRun(o, runSigner(1), s.key, SignOptions{Now: runNow}); err != nil {
+			if _, err := SignRun(context.Background(), o, runSigner(1), s.key, SignOptions{Now: runNow}); err != nil {
 				t.Fatal(err)
 			}
 			for _, n := range []string{TestResultFile, BenchmarkFile} {
@@ -128,7 +129,7 @@ func TestVerifyFindsOut(t *testing.T) {
 		}, assay.Fail, `it was taken from another run`},
 		{"one statement of another run", func(t *testing.T, s *provedRun) {
 			o := runDirectory(t, "01K74T0AB00000000000000001", "node-1", strings.Repeat("cd", 16))
-			if _, err := SignRun(o, runSigner(1), s.key, SignOptions{Now: runNow}); err != nil {
+			if _, err := SignRun(context.Background(), o, runSigner(1), s.key, SignOptions{Now: runNow}); err != nil {
 				t.Fatal(err)
 			}
 			b, err := os.ReadFile(filepath.Join(o, TestResultFile))
@@ -166,14 +167,14 @@ func TestVerifyFindsOut(t *testing.T) {
 			resign(t, s, other, runKey(t, other, authority, "node-1"))
 		}, assay.Unknown, "nobody here vouches for the key"},
 		{"an expired key", func(t *testing.T, s *provedRun) {
-			k, err := StateKey(runSigner(1).Public(), runSigner(1), KeyOptions{Node: "node-1", Owner: "Ada", Now: runNow.AddDate(0, -2, 0), NotAfter: runNow.AddDate(0, 0, -1)})
+			k, err := StateKey(context.Background(), runSigner(1).Public(), runSigner(1), KeyOptions{Node: "node-1", Owner: "Ada", Now: runNow.AddDate(0, -2, 0), NotAfter: runNow.AddDate(0, 0, -1)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.opts.Keys = NewKeyring(k)
 		}, assay.Fail, ErrKeyExpired.Error()},
 		{"a key that expired before the log had it", func(t *testing.T, s *provedRun) {
-			k, err := StateKey(runSigner(1).Public(), runSigner(1), KeyOptions{Node: "node-1", Owner: "Ada", Now: runNow.AddDate(0, -2, 0), NotAfter: runNow})
+			k, err := StateKey(context.Background(), runSigner(1).Public(), runSigner(1), KeyOptions{Node: "node-1", Owner: "Ada", Now: runNow.AddDate(0, -2, 0), NotAfter: runNow})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,7 +248,7 @@ func (s *provedRun) borrow(t *testing.T, id, node, nonce string, files ...string
 	t.Helper()
 	dir, signer := runDirectory(t, id, node, nonce), runSigner(1)
 	key := runKey(t, signer, signer, node, RoleAuthority)
-	if _, err := SignRun(dir, signer, key, SignOptions{Now: runNow, IDs: [2]ulid.ULID{runID(1), runID(2)}}); err != nil {
+	if _, err := SignRun(context.Background(), dir, signer, key, SignOptions{Now: runNow, IDs: [2]ulid.ULID{runID(1), runID(2)}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {

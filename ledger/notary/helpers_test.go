@@ -87,7 +87,7 @@ func must[T any](v T, err error) T {
 // authority is trusted; it certifies the keys of nodes.
 func authority() (ledger.Signer, ledger.Key) {
 	s := held("authority")
-	return s, must(ledger.StateKey(s.Public(), s, ledger.KeyOptions{
+	return s, must(ledger.StateKey(context.Background(), s.Public(), s, ledger.KeyOptions{
 		Node: "hq", Owner: "Example", Roles: []ledger.Role{ledger.RoleAuthority}, ID: ulid.ULID{1: 1},
 		Now: epoch.Add(-time.Hour), NotAfter: epoch.AddDate(5, 0, 0),
 	}))
@@ -101,7 +101,7 @@ func keyring() *ledger.Keyring {
 // nodeKey is a node's key, certified.
 func nodeKey(node string) (ledger.Signer, ledger.Key) {
 	s, by := held(node), held("authority")
-	return s, must(ledger.StateKey(s.Public(), by, ledger.KeyOptions{
+	return s, must(ledger.StateKey(context.Background(), s.Public(), by, ledger.KeyOptions{
 		Node: node, Owner: "Owner of " + node, ID: newID(), Now: epoch.Add(-time.Minute), NotAfter: epoch.AddDate(1, 0, 0),
 	}))
 }
@@ -128,7 +128,7 @@ func statement(id ulid.ULID, node string, at time.Time, pad int) ledger.Statemen
 }
 
 func signed(s ledger.Signer, st ledger.Statement) []byte {
-	return must(ledger.Sign(s, must(json.Marshal(st)))).Encode()
+	return must(ledger.Sign(context.Background(), s, must(json.Marshal(st)))).Encode()
 }
 
 func runRecord(node string, pad int) ledger.Record {
@@ -219,7 +219,9 @@ func (m *memory) Read(ctx context.Context, from map[int32]int64, deliver func([]
 	}
 }
 
-func logSigner() note.Signer { return must(ledger.NoteSigner(origin, held("log"))) }
+func logSigner() note.Signer {
+	return must(ledger.NoteSigner(context.Background(), origin, held("log")))
+}
 
 func options(t testing.TB, dir string) Options {
 	var mu sync.Mutex

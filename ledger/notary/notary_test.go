@@ -123,7 +123,7 @@ func TestAnotherOriginIsAnotherLog(t *testing.T) {
 	dir := t.TempDir()
 	mustNotarise(t, options(t, dir), filled(1, 3))
 	o := options(t, dir)
-	o.Signer = must(ledger.NoteSigner("example.org/other", held("log")))
+	o.Signer = must(ledger.NoteSigner(context.Background(), "example.org/other", held("log")))
 	if _, err := Open(t.Context(), o); !errors.Is(err, ErrOtherLog) {
 		t.Errorf("got %v", err)
 	}

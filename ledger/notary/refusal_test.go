@@ -3,6 +3,7 @@ package notary
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,8 +66,8 @@ func TestRefusals(t *testing.T) {
 	}
 	replayed := good()
 	replayed.ID = newID()
-	selfSigned := must(ledger.StateKey(held("thief").Public(), held("thief"), ledger.KeyOptions{Node: "node-0", Owner: "a thief", ID: newID(), Now: epoch}))
-	byNode := must(ledger.StateKey(held("friend").Public(), held("node-0"), ledger.KeyOptions{Node: "friend", Owner: "a friend", ID: newID(), Now: epoch}))
+	selfSigned := must(ledger.StateKey(context.Background(), held("thief").Public(), held("thief"), ledger.KeyOptions{Node: "node-0", Owner: "a thief", ID: newID(), Now: epoch}))
+	byNode := must(ledger.StateKey(context.Background(), held("friend").Public(), held("node-0"), ledger.KeyOptions{Node: "friend", Owner: "a friend", ID: newID(), Now: epoch}))
 	for _, c := range []struct {
 		name string
 		in   Incoming
@@ -86,7 +87,9 @@ func TestRefusals(t *testing.T) {
 			e.Signatures = append(e.Signatures, e.Signatures[0])
 			in.Record.Value = e.Encode()
 		}), ReasonEnvelope, "2 signatures"},
-		{"no statement", with(func(in *Incoming) { in.Record.Value = must(ledger.Sign(held("node-0"), []byte(`{}`))).Encode() }), ReasonStatement, "its type is"},
+		{"no statement", with(func(in *Incoming) {
+			in.Record.Value = must(ledger.Sign(context.Background(), held("node-0"), []byte(`{}`))).Encode()
+		}), ReasonStatement, "its type is"},
 		{"unknown predicate", with(func(in *Incoming) {
 			in.Record = envelopeWith("node-0", func(s *ledger.Statement, _ *ledger.Benchmark) {
 				s.PredicateType = "https://example.org/poem/v1"
@@ -154,7 +157,7 @@ func TestRevokedInTheMiddle(t *testing.T) {
 	dir, m := t.TempDir(), newMemory(1)
 	_, k := nodeKey("node-0")
 	m.put(0, keyRecord(k), runRecord("node-0", 0))
-	v := must(ledger.StateRevocation(k, held("authority"), epoch.Add(2*time.Second), "stolen", ledger.RevocationOptions{ID: newID(), Now: epoch}))
+	v := must(ledger.StateRevocation(context.Background(), k, held("authority"), epoch.Add(2*time.Second), "stolen", ledger.RevocationOptions{ID: newID(), Now: epoch}))
 	m.put(0, ledger.Record{ID: v.Stamp.ID, Kind: ledger.KindEnvelope, Node: v.Node, Value: v.Envelope})
 	m.put(0, runRecord("node-0", 0)) // still before the revocation's time
 	m.clock = epoch.Add(3 * time.Second)

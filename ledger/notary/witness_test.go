@@ -1,6 +1,7 @@
 package notary
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +26,7 @@ func watched(t *testing.T, hears *[]string) (policy []byte, server *httptest.Ser
 	v := must(note.NewVerifier(ledger.NoteVerifierKey(origin, held("log").Public())))
 	var mu sync.Mutex
 	w, err := witness.New(witness.Options{
-		Dir: t.TempDir(), Signer: must(ledger.CosignatureSigner(name, key, time.Now)), Logs: []note.Verifier{v},
+		Dir: t.TempDir(), Signer: must(ledger.CosignatureSigner(context.Background(), name, key, time.Now)), Logs: []note.Verifier{v},
 		Say: func(s string) { mu.Lock(); defer mu.Unlock(); *hears = append(*hears, s) },
 	})
 	if err != nil {

@@ -290,7 +290,7 @@ func signedEntry(t *testing.T, i int, node string, key testKey) ledger.Entry {
 	e := testEntry("s", i)
 	payload := fmt.Sprintf(`{"_type":%q,"subject":[{"name":"run.json","digest":{"sha256":"%064d"}}],"predicateType":%q,"predicate":{"id":%q,"node":%q,"nonce":"","time":%q}}`,
 		ledger.StatementType, i, ledger.GPUBenchmark, e.ID, node, e.Time.Format(time.RFC3339))
-	env, err := ledger.Sign(key, []byte(payload))
+	env, err := ledger.Sign(context.Background(), key, []byte(payload))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,12 +303,12 @@ func TestFsckChecksSignatures(t *testing.T) {
 	authority, node := keyOf("authority"), keyOf("node")
 	at := testEntry("s", 0).Time
 	opt := ledger.KeyOptions{Node: "authority", Owner: "somebody", Roles: []ledger.Role{ledger.RoleAuthority}, NotBefore: at.Add(-time.Hour), NotAfter: at.Add(time.Hour), Now: at}
-	root, err := ledger.StateKey(authority.Public(), authority, opt)
+	root, err := ledger.StateKey(context.Background(), authority.Public(), authority, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Node, opt.Roles, opt.ID = "node", []ledger.Role{ledger.RoleRun}, testEntry("s", 2).ID
-	of, err := ledger.StateKey(node.Public(), authority, opt)
+	of, err := ledger.StateKey(context.Background(), node.Public(), authority, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package tlog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,11 +18,11 @@ func TestKeysOfALog(t *testing.T) {
 	authority, node := keyOf("authority"), keyOf("node")
 	at := testEntry("s", 0).Time
 	o := ledger.KeyOptions{Node: "node", Owner: "somebody", NotBefore: at.Add(-time.Hour), NotAfter: at.Add(time.Hour), Now: at, ID: testEntry("s", 1).ID}
-	key, err := ledger.StateKey(node.Public(), authority, o)
+	key, err := ledger.StateKey(context.Background(), node.Public(), authority, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := ledger.StateRevocation(key, authority, at, "stolen", ledger.RevocationOptions{ID: testEntry("s", 3).ID, Now: at})
+	gone, err := ledger.StateRevocation(context.Background(), key, authority, at, "stolen", ledger.RevocationOptions{ID: testEntry("s", 3).ID, Now: at})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func TestRestoreRefusesCopiesThatDisagree(t *testing.T) {
 func TestWitnessAcceptsTheRestoredLog(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "log")
-	signer, err := ledger.CosignatureSigner("witness.example.org", keyOf("witness"), time.Now)
+	signer, err := ledger.CosignatureSigner(context.Background(), "witness.example.org", keyOf("witness"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,12 +37,14 @@ func keyOf(word string) testKey {
 	return testKey{ed25519.NewKeyFromSeed(seed[:])}
 }
 
-func (k testKey) Public() ed25519.PublicKey       { return k.PrivateKey.Public().(ed25519.PublicKey) }
-func (k testKey) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(k.PrivateKey, msg), nil }
+func (k testKey) Public() ed25519.PublicKey { return k.PrivateKey.Public().(ed25519.PublicKey) }
+func (k testKey) Sign(_ context.Context, msg []byte) ([]byte, error) {
+	return ed25519.Sign(k.PrivateKey, msg), nil
+}
 
 func logSigner(t testing.TB) note.Signer {
 	t.Helper()
-	s, err := ledger.NoteSigner(testOrigin, keyOf("log"))
+	s, err := ledger.NoteSigner(context.Background(), testOrigin, keyOf("log"))
 	if err != nil {
 		t.Fatal(err)
 	}

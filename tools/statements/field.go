@@ -101,7 +101,7 @@ func (f *field) one(ctx context.Context, n node) error {
 	if err := f.pace.wait(ctx); err != nil {
 		return err
 	}
-	r, err := n.statement(time.Now())
+	r, err := n.statement(ctx, time.Now())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -22,7 +23,7 @@ type nodeKey struct {
 // openKeys makes the keys at the first start and finds the same ones later. Their
 // private halves follow from one seed that lies in the clear: these keys are worth
 // nothing.
-func openKeys(dir string, nodes int) ([]nodeKey, error) {
+func openKeys(ctx context.Context, dir string, nodes int) ([]nodeKey, error) {
 	seed, err := once(filepath.Join(dir, "seed"), func() ([]byte, error) {
 		b := make([]byte, 32)
 		_, err := rand.Read(b)
@@ -33,7 +34,7 @@ func openKeys(dir string, nodes int) ([]nodeKey, error) {
 	}
 	authority := derived(seed, "authority")
 	if _, err := once(filepath.Join(dir, "authority.pub"), func() ([]byte, error) {
-		k, err := ledger.StateKey(authority.Public(), authority, ledger.KeyOptions{
+		k, err := ledger.StateKey(ctx, authority.Public(), authority, ledger.KeyOptions{
 			Node: "authority", Owner: "Statements", Roles: []ledger.Role{ledger.RoleAuthority},
 		})
 		return k.Envelope, err
@@ -47,7 +48,7 @@ func openKeys(dir string, nodes int) ([]nodeKey, error) {
 		// The statement must be the same at each start: it goes out again each time,
 		// as with each run of a real node, and is logged once.
 		envelope, err := once(filepath.Join(dir, name+".pub"), func() ([]byte, error) {
-			k, err := ledger.StateKey(s.Public(), authority, ledger.KeyOptions{Node: name, Owner: "Statements"})
+			k, err := ledger.StateKey(ctx, s.Public(), authority, ledger.KeyOptions{Node: name, Owner: "Statements"})
 			return k.Envelope, err
 		})
 		if err != nil {

@@ -80,7 +80,7 @@ func play(ctx context.Context, c config) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	keys, err := openKeys(c.dir, c.nodes)
+	keys, err := openKeys(ctx, c.dir, c.nodes)
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -15,7 +16,7 @@ import (
 
 // statement makes a signed gpu-benchmark statement of a run that never was, with
 // the members and about the size of a real one.
-func (k nodeKey) statement(now time.Time) (ledger.Record, error) {
+func (k nodeKey) statement(ctx context.Context, now time.Time) (ledger.Record, error) {
 	var chance [96]byte
 	if _, err := rand.Read(chance[:]); err != nil {
 		return ledger.Record{}, err
@@ -49,7 +50,7 @@ func (k nodeKey) statement(now time.Time) (ledger.Record, error) {
 	if err != nil {
 		return ledger.Record{}, err
 	}
-	e, err := ledger.Sign(k.signer, payload)
+	e, err := ledger.Sign(ctx, k.signer, payload)
 	if err != nil {
 		return ledger.Record{}, err
 	}

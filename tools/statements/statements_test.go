@@ -16,11 +16,11 @@ import (
 // make.
 func TestStatementsAreGood(t *testing.T) {
 	dir := t.TempDir()
-	keys, err := openKeys(dir, 2)
+	keys, err := openKeys(t.Context(), dir, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := openKeys(dir, 2)
+	again, err := openKeys(t.Context(), dir, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestStatementsAreGood(t *testing.T) {
 		if err := ring.Add(k.key.Envelope); err != nil {
 			t.Fatal(err)
 		}
-		r, err := k.statement(time.Now())
+		r, err := k.statement(t.Context(), time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt h
 		}
 		p.Say("\nrun directory: %s", dir)
 		// Also a run that was broken off: its statements say so.
-		records, serr := signRunDir(signer, out, dir, p)
+		records, serr := signRunDir(ctx, signer, out, dir, p)
 		if serr != nil {
 			return errors.Join(err, serr)
 		}

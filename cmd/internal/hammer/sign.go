@@ -44,7 +44,7 @@ func (o hammerOutputs) signing(ctx context.Context) (*keys.Signing, error) {
 
 // signRunDir signs the run that has ended, or says that an old signature does
 // not fit it any more. It gives the records for an outbox.
-func signRunDir(s *keys.Signing, o hammerOutputs, dir string, p *cli.Progress) ([]ledger.Record, error) {
+func signRunDir(ctx context.Context, s *keys.Signing, o hammerOutputs, dir string, p *cli.Progress) ([]ledger.Record, error) {
 	if s == nil {
 		if _, err := os.Lstat(filepath.Join(dir, ledger.BenchmarkFile)); err == nil {
 			p.Say("note: the run was signed before it went on: its statements do not fit it any more; assay ledger sign --replace %s signs it again", dir)
@@ -52,7 +52,8 @@ func signRunDir(s *keys.Signing, o hammerOutputs, dir string, p *cli.Progress) (
 		return nil, nil
 	}
 	// What was signed of a run before it was resumed is out of date, receipts too.
-	records, err := s.Sign(dir, o.Resume != "")
+	// A run that was interrupted is signed too.
+	records, err := s.Sign(context.WithoutCancel(ctx), dir, o.Resume != "")
 	if err != nil {
 		return nil, err
 	}

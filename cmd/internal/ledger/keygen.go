@@ -164,7 +164,7 @@ func (f keygenFlags) run(ctx context.Context, args []string, s keys.Secrets, std
 	if err != nil {
 		return err
 	}
-	m, err := f.make(name, signer, s.Now())
+	m, err := f.make(ctx, name, signer, s.Now())
 	if err != nil {
 		return err
 	}
@@ -266,14 +266,14 @@ func parsePublicKey(s string) (ed25519.PublicKey, error) {
 
 // make makes the public half. It signs, so that a command that cannot is found
 // out now.
-func (f keygenFlags) make(name string, by ledger.Signer, now time.Time) (madeKey, error) {
+func (f keygenFlags) make(ctx context.Context, name string, by ledger.Signer, now time.Time) (madeKey, error) {
 	m := madeKey{Kind: f.kind}
 	if f.kind == kindStatement {
 		o, err := f.Options(now)
 		if err != nil {
 			return madeKey{}, err
 		}
-		k, err := ledger.StateKey(by.Public(), by, o)
+		k, err := ledger.StateKey(ctx, by.Public(), by, o)
 		if err != nil {
 			return madeKey{}, err
 		}
@@ -281,7 +281,7 @@ func (f keygenFlags) make(name string, by ledger.Signer, now time.Time) (madeKey
 		m.Statement, m.PublicFile, m.public = &d, name+".pub", k.Envelope
 		return m, nil
 	}
-	signer, err := ledger.NoteSigner(f.name, by)
+	signer, err := ledger.NoteSigner(ctx, f.name, by)
 	if err != nil {
 		return madeKey{}, err
 	}

@@ -218,7 +218,7 @@ func TestKeyOutside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := ledger.Sign(s, []byte("{}")); err != nil || e.Verify(k.Public) != nil {
+	if e, err := ledger.Sign(context.Background(), s, []byte("{}")); err != nil || e.Verify(k.Public) != nil {
 		t.Errorf("sign: %v", err)
 	}
 }
@@ -260,7 +260,7 @@ func TestSignerFlagsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := ledger.HeldKey(ed25519.NewKeyFromSeed(make([]byte, 32)))
-	k, err := ledger.StateKey(other.Public(), other, ledger.KeyOptions{Node: "n", Owner: "o"})
+	k, err := ledger.StateKey(context.Background(), other.Public(), other, ledger.KeyOptions{Node: "n", Owner: "o"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ the run. A run that was broken off can be signed too, and its statements say so.
 			if err != nil {
 				return err
 			}
-			records, err := s.Sign(dir, replace)
+			records, err := s.Sign(cmd.Context(), dir, replace)
 			if err != nil {
 				return err
 			}

@@ -26,6 +26,6 @@ func OpenSigning(ctx context.Context, f SignerFlags, s Secrets, node string) (*S
 }
 
 // Sign signs a run. The records are for an outbox.
-func (s *Signing) Sign(dir string, replace bool) ([]ledger.Record, error) {
-	return ledger.SignRun(dir, s.signer, s.Key, ledger.SignOptions{Now: s.secrets.Now(), Replace: replace})
+func (s *Signing) Sign(ctx context.Context, dir string, replace bool) ([]ledger.Record, error) {
+	return ledger.SignRun(ctx, dir, s.signer, s.Key, ledger.SignOptions{Now: s.secrets.Now(), Replace: replace})
 }

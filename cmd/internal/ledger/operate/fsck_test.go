@@ -32,8 +32,10 @@ const logOrigin = "log.example.org/commands"
 // logKey is a key that is the same in each test.
 type logKey struct{ ed25519.PrivateKey }
 
-func (k logKey) Public() ed25519.PublicKey       { return k.PrivateKey.Public().(ed25519.PublicKey) }
-func (k logKey) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(k.PrivateKey, msg), nil }
+func (k logKey) Public() ed25519.PublicKey { return k.PrivateKey.Public().(ed25519.PublicKey) }
+func (k logKey) Sign(_ context.Context, msg []byte) ([]byte, error) {
+	return ed25519.Sign(k.PrivateKey, msg), nil
+}
 
 var theLogKey = logKey{ed25519.NewKeyFromSeed([]byte("a key of the log for tests only."))}
 
@@ -42,7 +44,7 @@ func statementEnvelope(t *testing.T, id ulid.ULID) []byte {
 	t.Helper()
 	payload := fmt.Sprintf(`{"_type":%q,"subject":[{"name":"run.json","digest":{"sha256":"%064d"}}],"predicateType":%q,"predicate":{"id":%q,"node":"n","nonce":"","time":"2026-11-15T00:00:00Z"}}`,
 		ledger.StatementType, 0, ledger.GPUBenchmark, id)
-	e, err := ledger.Sign(theLogKey, []byte(payload))
+	e, err := ledger.Sign(context.Background(), theLogKey, []byte(payload))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func growLog(t *testing.T, dir string, from, to int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := ledger.NoteSigner(logOrigin, theLogKey)
+	signer, err := ledger.NoteSigner(context.Background(), logOrigin, theLogKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func (f certifyFlags) run(ctx context.Context, path string, s keys.Secrets, stdo
 	if err != nil {
 		return err
 	}
-	made, err := ledger.StateKey(k.Public, signer, o)
+	made, err := ledger.StateKey(ctx, k.Public, signer, o)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (f revokeFlags) run(ctx context.Context, path string, s keys.Secrets, stdou
 	if err != nil {
 		return err
 	}
-	v, err := ledger.StateRevocation(k, signer, from, f.reason, ledger.RevocationOptions{Now: s.Now()})
+	v, err := ledger.StateRevocation(ctx, k, signer, from, f.reason, ledger.RevocationOptions{Now: s.Now()})
 	if err != nil {
 		return err
 	}

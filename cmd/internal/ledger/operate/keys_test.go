@@ -35,7 +35,7 @@ func newOutsideKey(t *testing.T, dir, name string, role ledger.Role) keys.Signer
 	seed := make([]byte, ed25519.SeedSize)
 	copy(seed, name)
 	s := ledger.HeldKey(ed25519.NewKeyFromSeed(seed))
-	k, err := ledger.StateKey(s.Public(), s, ledger.KeyOptions{Node: name, Owner: "Owner of " + name, Roles: []ledger.Role{role}})
+	k, err := ledger.StateKey(context.Background(), s.Public(), s, ledger.KeyOptions{Node: name, Owner: "Owner of " + name, Roles: []ledger.Role{role}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,8 @@ func (f *notaryFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	signer, err := ledger.NoteSigner(f.origin, key)
+	// The last checkpoint is signed after the context has ended.
+	signer, err := ledger.NoteSigner(context.WithoutCancel(ctx), f.origin, key)
 	if err != nil {
 		return err
 	}

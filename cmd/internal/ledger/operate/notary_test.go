@@ -27,7 +27,7 @@ import (
 func TestNotaryCommandIsUsedRightly(t *testing.T) {
 	dir := t.TempDir()
 	key := memoryKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, 32)))
-	k, err := ledger.StateKey(key.Public(), key, ledger.KeyOptions{Node: "hq", Owner: "Example", Roles: []ledger.Role{ledger.RoleAuthority}})
+	k, err := ledger.StateKey(context.Background(), key.Public(), key, ledger.KeyOptions{Node: "hq", Owner: "Example", Roles: []ledger.Role{ledger.RoleAuthority}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +88,11 @@ func (o oneRecord) Read(ctx context.Context, from map[int32]int64, deliver func(
 
 func TestNotaryCommandServesAndStops(t *testing.T) {
 	key := memoryKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, 32)))
-	k, err := ledger.StateKey(key.Public(), key, ledger.KeyOptions{Node: "hq", Owner: "Example", Roles: []ledger.Role{ledger.RoleAuthority}})
+	k, err := ledger.StateKey(context.Background(), key.Public(), key, ledger.KeyOptions{Node: "hq", Owner: "Example", Roles: []ledger.Role{ledger.RoleAuthority}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := ledger.NoteSigner("log.example.org", key)
+	signer, err := ledger.NoteSigner(context.Background(), "log.example.org", key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestRealNotaryReadsKafka(t *testing.T) {
 	}
 	conn.Close()
 	key := memoryKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, 32)))
-	k, err := ledger.StateKey(key.Public(), key, ledger.KeyOptions{Node: "node", Owner: "Example"})
+	k, err := ledger.StateKey(context.Background(), key.Public(), key, ledger.KeyOptions{Node: "node", Owner: "Example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestRealNotaryReadsKafka(t *testing.T) {
 		}
 	}
 	send(100)
-	signer, err := ledger.NoteSigner("log.example.org", key)
+	signer, err := ledger.NoteSigner(context.Background(), "log.example.org", key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func testRun(t *testing.T, key ledger.Signer, node string) ledger.Record {
 		GPUs: []ledger.BenchmarkGPU{}, Tool: ledger.BenchmarkTool{Assay: "v1"}, Results: []ledger.Result{}}))
 	payload := must(json.Marshal(ledger.Statement{Type: ledger.StatementType, PredicateType: ledger.GPUBenchmark, Predicate: predicate,
 		Subject: []ledger.ResourceDescriptor{{Name: "run.json", Digest: map[string]string{"sha256": strings.Repeat("0", 64)}}}}))
-	e, err := ledger.Sign(key, payload)
+	e, err := ledger.Sign(context.Background(), key, payload)
 	if err != nil {
 		t.Fatal(err)
 	}

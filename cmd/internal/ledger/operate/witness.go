@@ -79,7 +79,8 @@ func (f *witnessFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer
 }
 
 func (f *witnessFlags) serve(ctx context.Context, key ledger.Signer, logs []note.Verifier, now func() time.Time, stderr io.Writer) error {
-	signer, err := ledger.CosignatureSigner(f.name, key, now)
+	// Requests under way are answered after the context has ended.
+	signer, err := ledger.CosignatureSigner(context.WithoutCancel(ctx), f.name, key, now)
 	if err != nil {
 		return err
 	}

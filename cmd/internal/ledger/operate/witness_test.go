@@ -47,7 +47,9 @@ type memoryKey ed25519.PrivateKey
 func (k memoryKey) Public() ed25519.PublicKey {
 	return ed25519.PrivateKey(k).Public().(ed25519.PublicKey)
 }
-func (k memoryKey) Sign(b []byte) ([]byte, error) { return ed25519.Sign(ed25519.PrivateKey(k), b), nil }
+func (k memoryKey) Sign(_ context.Context, b []byte) ([]byte, error) {
+	return ed25519.Sign(ed25519.PrivateKey(k), b), nil
+}
 
 func TestWitnessCommand(t *testing.T) {
 	dir := t.TempDir()
