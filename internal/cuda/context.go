@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 	"unsafe"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Context is a GPU at work with this package's kernels loaded. The driver ties
@@ -53,7 +55,7 @@ func (c *Context) open(device int32, ptx string) error {
 // load compiles the text; the compiler's log is part of the error.
 func (c *Context) load(ptx string) error {
 	text := append([]byte(ptx), 0)
-	log := make([]byte, 8<<10)
+	log := make([]byte, maxLog)
 	var pin runtime.Pinner
 	pin.Pin(&log[0])
 	defer pin.Unpin()
@@ -62,7 +64,7 @@ func (c *Context) load(ptx string) error {
 	values := [2]uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
 	code := c.api.moduleLoad(&c.module, &text[0], 2, &options[0], &values[0])
 	if err := check("cuModuleLoadDataEx", code); err != nil {
-		return fmt.Errorf("%w: %s", err, clean(log))
+		return fmt.Errorf("%w: %s", err, foreign.Native(log, maxLog))
 	}
 	c.onClose(func() error { return check("cuModuleUnload", c.api.moduleUnload(c.module)) })
 	return nil

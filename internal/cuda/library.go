@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
-// maxDevices bounds what a driver may claim.
-const maxDevices = 256
+const (
+	maxDevices = 256     // bounds what a driver may claim
+	maxText    = 256     // bytes of a name, as shown
+	maxLog     = 8 << 10 // bytes of a compiler's log
+)
 
 type handle = uintptr
 
@@ -169,11 +174,11 @@ func (d *Device) describe() {
 	a := &d.lib.api
 	var buf [256]byte
 	if a.deviceGetName(&buf[0], int32(len(buf)-1), d.id) == 0 {
-		d.Name = clean(buf[:])
+		d.Name = foreign.Native(buf[:], maxText)
 	}
 	buf = [256]byte{}
 	if a.deviceGetBusID(&buf[0], int32(len(buf)-1), d.id) == 0 {
-		d.PCIBusID = strings.ToLower(clean(buf[:]))
+		d.PCIBusID = strings.ToLower(foreign.Native(buf[:], maxText))
 	}
 	var uuid [16]byte
 	if a.deviceGetUUID(&uuid, d.id) == 0 && uuid != [16]byte{} {
@@ -200,14 +205,4 @@ func (d *Device) attribute(which int32) int {
 		return 0
 	}
 	return int(v)
-}
-
-func clean(buf []byte) string {
-	s, _, _ := strings.Cut(string(buf), "\x00")
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7F {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?")))
 }

@@ -16,6 +16,8 @@ package nvml
 import (
 	"errors"
 	"fmt"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // MaxDevices is the most GPUs that a library is believed to have.
@@ -123,6 +125,9 @@ func (l *Library) CUDA() string {
 	return fmt.Sprintf("%d.%d", l.cuda/1000, l.cuda%1000/10)
 }
 
+// maxText bounds a text of the driver, in bytes; its header has 96 at most.
+const maxText = 256
+
 // text calls a function that fills a buffer of at most size bytes.
 func (l *Library) text(fn, device uintptr, size int) (string, Return) {
 	buf := l.s.text[:min(size, len(l.s.text))]
@@ -136,22 +141,5 @@ func (l *Library) text(fn, device uintptr, size int) (string, Return) {
 	if r != Success {
 		return "", r
 	}
-	return clean(buf), Success
-}
-
-// clean makes text of what a driver left in a buffer: up to the first zero, or
-// all of it where that was forgotten, with a question mark for whatever is not
-// printable ASCII. Lines and columns of what we write stay whole.
-func clean(b []byte) string {
-	out := make([]byte, 0, len(b))
-	for _, c := range b {
-		if c == 0 {
-			break
-		}
-		if c < 0x20 || c > 0x7e {
-			c = '?'
-		}
-		out = append(out, c)
-	}
-	return string(out)
+	return foreign.Native(buf, maxText), Success
 }

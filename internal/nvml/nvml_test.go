@@ -48,19 +48,6 @@ func TestStructuresAreLaidOutAsInTheHeader(t *testing.T) {
 	}
 }
 
-func TestCleanText(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"NVIDIA H100\x00garbage", "NVIDIA H100"},
-		{"no end", "no end"},
-		{"", ""},
-		{"a\tb\nc\x1b[31m\xff", "a?b?c?[31m?"},
-	} {
-		if got := clean([]byte(c.in)); got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
 func TestFieldValues(t *testing.T) {
 	v := func(b ...byte) (a [8]byte) { copy(a[:], b); return a }
 	for _, c := range []struct {

@@ -1,12 +1,15 @@
 package opencl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"time"
 	"unsafe"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Context is a device at work: a context and one queue in order, with
@@ -77,19 +80,13 @@ func (c *Context) Build(source, options string) (*Program, error) {
 	c.onClose(func() error { return check("clReleaseProgram", c.api.releaseProgram(p.id)) })
 	id := c.device.id
 	if err := check("clBuildProgram", c.api.buildProgram(p.id, 1, &id, options, 0, 0)); err != nil {
-		log := text(func(_ handle, what uint32, n uintptr, to unsafe.Pointer, size *uintptr) int32 {
+		log := raw(func(_ handle, what uint32, n uintptr, to unsafe.Pointer, size *uintptr) int32 {
 			return c.api.getProgramBuildInfo(p.id, id, what, n, to, size)
 		}, id, 0x1183)
-		return nil, fmt.Errorf("%w: %s", err, cut(log, 4<<10))
+		log, _, _ = bytes.Cut(log, []byte{0})
+		return nil, fmt.Errorf("%w: %s", err, foreign.Clip(log, maxLog))
 	}
 	return p, nil
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "…"
 }
 
 // Program is compiled source.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Type is a set of bits: what kind of device it says it is.
@@ -97,28 +99,22 @@ func (d *Device) pciBusID(get getInfo) string {
 	return ""
 }
 
-// text reads a string; one that is absent, too long or unprintable in part is
-// cut to what can be shown.
+// text reads a string as one line; one that is absent or too long is empty.
 func text(get getInfo, id handle, what uint32) string {
+	return foreign.Native(raw(get, id, what), maxText)
+}
+
+// raw reads a string as the driver left it.
+func raw(get getInfo, id handle, what uint32) []byte {
 	var size uintptr
 	if get(id, what, 0, nil, &size) != 0 || size == 0 || size > maxText {
-		return ""
+		return nil
 	}
 	buf := make([]byte, size)
 	if get(id, what, size, unsafe.Pointer(&buf[0]), nil) != 0 {
-		return ""
+		return nil
 	}
-	return clean(buf)
-}
-
-func clean(buf []byte) string {
-	s, _, _ := strings.Cut(string(buf), "\x00")
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7F {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?")))
+	return buf
 }
 
 func value[T any](get getInfo, id handle, what uint32) (T, bool) {

@@ -10,6 +10,7 @@ const (
 	maxPlatforms = 32
 	maxDevices   = 256 // a platform
 	maxText      = 64 << 10
+	maxLog       = 4 << 10 // of a compiler, as shown
 )
 
 // Options says where to look.

@@ -1,12 +1,13 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 const (
@@ -104,15 +105,9 @@ func (l *boundedLog) tail() string {
 	defer l.mu.Unlock()
 	b := l.rest()
 	if len(b) < tailInExit {
-		b = append(append([]byte{}, l.head[max(0, len(l.head)-tailInExit):]...), b...)
+		b = append(bytes.Clone(l.head[max(0, len(l.head)-tailInExit):]), b...)
 	}
-	b = b[max(0, len(b)-tailInExit):]
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(string(b), ""))
+	return foreign.Tail(b, tailInExit)
 }
 
 // close writes the tail to the file.
