@@ -8,9 +8,9 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // The protocol between [Child] and [ServeChild], one line each, columns parted
@@ -206,17 +206,7 @@ func (l *childLines) answer(seq uint64, each func([]byte) error) (said, err erro
 }
 
 // childText makes any text fit for a line of the protocol.
-func childText(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case r < ' ' || r == 0x7f:
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(s[:min(len(s), maxChildText)], "?"))
-}
+func childText(s string) string { return foreign.Line(s, maxChildText) }
 
 // interner keeps one copy of each name and device, of which there are few.
 type interner map[string]string

@@ -2,8 +2,10 @@ package telemetry
 
 import (
 	"context"
+	"maps"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,12 +31,12 @@ func BenchmarkPoll(b *testing.B) {
 			return NewAMDGPU(b.Context(), AMDGPUOptions{SysRoot: tree(b, "testdata/amdgpu/mi300x.txtar")})
 		},
 	}
-	for _, name := range sorted(sources) {
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		b.Run(name, func(b *testing.B) { pollCost(b, sources[name]) })
 	}
 	b.Run("all", func(b *testing.B) {
 		var every []func() (Source, error)
-		for _, name := range sorted(sources) {
+		for _, name := range slices.Sorted(maps.Keys(sources)) {
 			every = append(every, sources[name])
 		}
 		pollCost(b, every...)

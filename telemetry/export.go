@@ -1,8 +1,8 @@
 package telemetry
 
 import (
-	"bytes"
 	"cmp"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/promtext"
 )
 
 // ExportOptions say what is exported.
@@ -99,62 +100,70 @@ func (e *Export) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
 		return
 	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Header().Set("Content-Type", promtext.ContentType)
 	_, _ = w.Write(e.page()) // who went away does not need to be told
 }
 
 func (e *Export) page() []byte {
-	var p families
+	var p promtext.Page
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	stale := e.o.Now().Add(-max(10*e.o.Interval, 5*time.Second))
-	for key, h := range e.readings {
-		if h.at.Before(stale) {
-			delete(e.readings, key)
-			continue
-		}
+	maps.DeleteFunc(e.readings, func(_ exported, h heard) bool { return h.at.Before(stale) })
+	for _, key := range slices.SortedFunc(maps.Keys(e.readings), exported.compare) {
 		n, known := e.table[key.name]
 		if !known {
 			n = assay.ReadingName{Help: "Of the measuring process; docs/formats/run.md has the names.", Counter: strings.HasSuffix(key.name, "_total")}
 		}
-		p.add("assay_"+key.name, n.Counter, n.Help, h.value, e.labels(key)...)
+		kind, v := promtext.Gauge, e.readings[key].value
+		if n.Counter {
+			kind = promtext.Counter
+		}
+		p.Family("assay_"+key.name, kind, n.Help).Add(v, e.labels(key)...)
 		if e.o.DCGM && n.DCGM != "" {
 			if g, ok := e.gpu[key.device]; ok {
-				p.add(n.DCGM, n.Counter, n.Help, h.value*n.DCGMFactor, e.dcgmLabels(g)...)
+				p.Family(n.DCGM, kind, n.Help).Add(v*n.DCGMFactor, e.dcgmLabels(g)...)
 			}
 		}
 	}
 	if e.running {
 		e.run(&p)
 	}
-	return p.text()
+	return p.Bytes()
 }
 
-func (e *Export) labels(key exported) []label {
-	out := []label{{"source", key.source}}
+func (k exported) compare(l exported) int {
+	return cmp.Or(cmp.Compare(k.name, l.name), cmp.Compare(k.source, l.source), cmp.Compare(k.device, l.device))
+}
+
+// labels are pairs of a name and a value.
+func (e *Export) labels(key exported) []string {
+	out := []string{"source", key.source}
 	if key.device != "" {
-		out = append(out, label{"device", key.device})
+		out = append(out, "device", key.device)
 	}
 	if g, ok := e.gpu[key.device]; ok {
-		out = append(out, label{"gpu", strconv.Itoa(g.Index)}, label{"UUID", g.UUID}, label{"modelName", g.Name})
+		out = append(out, "gpu", strconv.Itoa(g.Index), "UUID", g.UUID, "modelName", g.Name)
 		if e.o.Hostname != "" {
-			out = append(out, label{"Hostname", e.o.Hostname})
+			out = append(out, "Hostname", e.o.Hostname)
 		}
 	}
 	return out
 }
 
 // dcgmLabels are those of dcgm-exporter, whether there is a value or not.
-func (e *Export) dcgmLabels(g assay.GPU) []label {
+func (e *Export) dcgmLabels(g assay.GPU) []string {
 	i := strconv.Itoa(g.Index)
-	return []label{{"gpu", i}, {"UUID", g.UUID}, {"pci_bus_id", g.PCIBusID}, {"device", "nvidia" + i}, {"modelName", g.Name}, {"Hostname", e.o.Hostname}}
+	return []string{"gpu", i, "UUID", g.UUID, "pci_bus_id", g.PCIBusID, "device", "nvidia" + i, "modelName", g.Name, "Hostname", e.o.Hostname}
 }
 
 // run adds the checkpoint.
-func (e *Export) run(p *families) {
+func (e *Export) run(p *promtext.Page) {
 	c := e.checkpoint
-	gauge := func(name, help string, v float64, l ...label) { p.add("assay_run_"+name, false, help, v, l...) }
-	gauge("info", "The run's status and stage.", 1, label{"status", string(c.Status)}, label{"stage", c.Stage})
+	gauge := func(name, help string, v float64, labels ...string) {
+		p.Gauge("assay_run_"+name, help, v, labels...)
+	}
+	gauge("info", "The run's status and stage.", 1, "status", string(c.Status), "stage", c.Stage)
 	gauge("stage_number", "Which stage is under way, from 1.", float64(c.StageN))
 	if c.StageOf > 0 {
 		gauge("stage_count", "How many stages there will be.", float64(c.StageOf))
@@ -167,81 +176,16 @@ func (e *Export) run(p *families) {
 	gauge("requests_done", "Requests that ended, well or not.", float64(c.Done))
 	gauge("requests_in_flight", "Requests under way.", float64(c.InFlight))
 	gauge("requests_waiting", "Requests that are due and held by the cap.", float64(c.Waiting))
-	for class, n := range c.Errors {
-		gauge("requests_failed", "Requests that failed, by class.", float64(n), label{"class", string(class)})
+	for _, class := range slices.Sorted(maps.Keys(c.Errors)) {
+		gauge("requests_failed", "Requests that failed, by class.", float64(c.Errors[class]), "class", string(class))
 	}
 	gauge("requests_per_second", "Of the last ten seconds of this stage.", c.RequestRate)
 	gauge("output_tokens_per_second", "Of the last ten seconds of this stage.", c.TokenRate)
-	for q, ms := range map[string]*float64{"0.5": c.TTFTp50, "0.99": c.TTFTp99} {
+	ttft := func(quantile string, ms *float64) {
 		if ms != nil {
-			gauge("ttft_seconds", "Time to first token in the last ten seconds of this stage.", *ms/1e3, label{"quantile", q})
+			gauge("ttft_seconds", "Time to first token in the last ten seconds of this stage.", *ms/1e3, "quantile", quantile)
 		}
 	}
-}
-
-// families collects a page's lines by name: the format wants them together.
-type families struct {
-	by map[string]*family
-}
-
-type family struct {
-	kind, help string
-	lines      map[string]float64 // by labels; the same labels twice would make the page invalid
-}
-
-func (f *families) add(name string, counter bool, help string, v float64, labels ...label) {
-	if f.by == nil {
-		f.by = map[string]*family{}
-	}
-	m := f.by[name]
-	if m == nil {
-		m = &family{kind: "gauge", help: help, lines: map[string]float64{}}
-		if counter {
-			m.kind = "counter"
-		}
-		f.by[name] = m
-	}
-	var b strings.Builder
-	for i, l := range labels {
-		b.WriteByte("{,"[min(i, 1)])
-		b.WriteString(l.name + `="` + escapeLabel.Replace(strings.ToValidUTF8(l.value, "?")) + `"`)
-	}
-	if len(labels) > 0 {
-		b.WriteByte('}')
-	}
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return
-	}
-	m.lines[b.String()] = v
-}
-
-var (
-	escapeLabel = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-	escapeHelp  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
-)
-
-func (f *families) text() []byte {
-	var b bytes.Buffer
-	for _, name := range sorted(f.by) {
-		m := f.by[name]
-		if len(m.lines) == 0 {
-			continue
-		}
-		b.WriteString("# HELP " + name + " " + escapeHelp.Replace(m.help) + "\n# TYPE " + name + " " + m.kind + "\n")
-		for _, labels := range sorted(m.lines) {
-			b.WriteString(name + labels + " ")
-			b.Write(strconv.AppendFloat(nil, m.lines[labels], 'g', -1, 64))
-			b.WriteByte('\n')
-		}
-	}
-	return b.Bytes()
-}
-
-func sorted[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	ttft("0.5", c.TTFTp50)
+	ttft("0.99", c.TTFTp99)
 }

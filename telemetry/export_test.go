@@ -80,20 +80,20 @@ func TestExport(t *testing.T) {
 	gpu := " gpu=0 UUID=GPU-1 modelName=NVIDIA \"H100\" Hostname=node-7"
 	dcgm := " gpu=0 UUID=GPU-1 pci_bus_id=00000000:19:00.0 device=nvidia0 modelName=NVIDIA \"H100\" Hostname=node-7"
 	for key, v := range map[string]float64{
-		"assay_gpu_utilization_ratio source=nvml device=GPU-1" + gpu:    0.98,
-		"assay_gpu_temperature_celsius source=nvml device=GPU-2\n\"\\?": 50,
-		"assay_host_cpu_utilization_ratio source=host":                  0.5,
-		"assay_host_cpu_utilization_ratio source=host device=cpu0":      0.75,
-		"assay_client_cpu_seconds_total source=client":                  12.5,
-		"DCGM_FI_DEV_GPU_UTIL" + dcgm:                                   98,
-		"DCGM_FI_DEV_FB_USED" + dcgm:                                    77210,
-		"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + dcgm:                   129931554972,
-		"DCGM_FI_DEV_SM_CLOCK" + dcgm:                                   1755,
-		"DCGM_FI_DEV_POWER_VIOLATION" + dcgm:                            1.5e9,
-		"assay_run_ttft_seconds quantile=0.99":                          0.09725,
-		"assay_run_requests_failed class=timeout":                       3,
-		"assay_run_info status=running stage=sweep-8":                   1,
-		"assay_run_elapsed_seconds":                                     12.5,
+		"assay_gpu_utilization_ratio source=nvml device=GPU-1" + gpu:        0.98,
+		"assay_gpu_temperature_celsius source=nvml device=GPU-2 \"\\\uFFFD": 50,
+		"assay_host_cpu_utilization_ratio source=host":                      0.5,
+		"assay_host_cpu_utilization_ratio source=host device=cpu0":          0.75,
+		"assay_client_cpu_seconds_total source=client":                      12.5,
+		"DCGM_FI_DEV_GPU_UTIL" + dcgm:                                       98,
+		"DCGM_FI_DEV_FB_USED" + dcgm:                                        77210,
+		"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + dcgm:                       129931554972,
+		"DCGM_FI_DEV_SM_CLOCK" + dcgm:                                       1755,
+		"DCGM_FI_DEV_POWER_VIOLATION" + dcgm:                                1.5e9,
+		"assay_run_ttft_seconds quantile=0.99":                              0.09725,
+		"assay_run_requests_failed class=timeout":                           3,
+		"assay_run_info status=running stage=sweep-8":                       1,
+		"assay_run_elapsed_seconds":                                         12.5,
 	} {
 		if have, ok := got[key]; !ok || math.Abs(have-v) > 1e-9*math.Abs(v) {
 			t.Errorf("%s is %v (%v), want %v", key, have, ok, v)

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // page fetches one address of metrics again and again, at most once in
@@ -96,16 +97,8 @@ func (p *page) close() error {
 	return nil
 }
 
+// maxWord bounds a name that a driver or an exporter gives, in bytes.
+const maxWord = 128
+
 // word makes a short, printable word of what a driver or an exporter says.
-func word(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || r == '\ufffd' {
-			return -1
-		}
-		return r
-	}, strings.TrimSpace(s))
-	if len(s) > 128 {
-		s = strings.ToValidUTF8(s[:128], "")
-	}
-	return s
-}
+func word(s string) string { return foreign.Line(s, maxWord) }

@@ -328,7 +328,7 @@ func TestSMIDescribe(t *testing.T) {
 	})
 	t.Run("words", func(t *testing.T) {
 		gpus, err := parseSMILog(strings.NewReader("<nvidia_smi_log><gpu><uuid>GPU-1&#x7f;&#10;</uuid><product_name>" + strings.Repeat("é", 500) + "</product_name><serial>[N/A]</serial></gpu></nvidia_smi_log>"))
-		if err != nil || len(gpus) != 1 || gpus[0].UUID != "GPU-1" || len(gpus[0].Name) > 128 || gpus[0].Serial != "" {
+		if err != nil || len(gpus) != 1 || gpus[0].UUID != "GPU-1\uFFFD" || len(gpus[0].Name) > 128 || gpus[0].Serial != "" {
 			t.Errorf("%+v %v", gpus, err)
 		}
 	})
