@@ -209,15 +209,3 @@ func tableOf(x Table) *htmlTable {
 	}
 	return t
 }
-
-// mostText is how much of one text a page shows, in bytes: a name may come
-// from an engine, and an engine may send a megabyte.
-const mostText = 2000
-
-// show makes text from outside fit to be shown.
-func show(s string) string {
-	if len(s) > mostText {
-		s = strings.ToValidUTF8(s[:mostText], "") + "…"
-	}
-	return clean(s)
-}

@@ -1,16 +1,14 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/promtext"
 )
 
 // Prometheus writes the result in the text exposition format 0.0.4, in base
@@ -18,7 +16,7 @@ import (
 // or NaN in its place. A percentile that the samples do not carry is left out.
 // h may be nil.
 func Prometheus(w io.Writer, s assay.Summary, h *assay.Health) error {
-	p := exposition{w: bufio.NewWriter(w), seen: map[string]bool{}}
+	var p exposition
 	p.run(s)
 	p.client(s.Client)
 	p.stages(s.Stages)
@@ -27,62 +25,27 @@ func Prometheus(w io.Writer, s assay.Summary, h *assay.Health) error {
 	if h != nil {
 		p.health(*h)
 	}
-	return p.w.Flush()
+	_, err := w.Write(p.page.Bytes())
+	return err
 }
 
-// exposition writes families one after another, as the format wants them.
+// exposition is a page with the family that is being filled.
 type exposition struct {
-	w    *bufio.Writer
-	seen map[string]bool // a sample twice would make the whole page unreadable
-	// The family that is begun with its first sample: one without has no head.
-	name, kind, help string
-	begun            bool
+	page promtext.Page
+	at   *promtext.Family
 }
 
-func (p *exposition) family(name, kind, help string) {
-	p.name, p.kind, p.help, p.begun = name, kind, help, false
+func (p *exposition) family(name string, kind promtext.Kind, help string) {
+	p.at = p.page.Family(name, kind, help)
 }
 
-// sample writes one sample; labels are pairs of a name and a value.
-func (p *exposition) sample(v float64, labels ...string) { p.suffixed("", v, labels...) }
-
-func (p *exposition) suffixed(suffix string, v float64, labels ...string) {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return
-	}
-	var b strings.Builder
-	b.WriteString(p.name + suffix)
-	for i := 0; i+1 < len(labels); i += 2 {
-		sep := ","
-		if i == 0 {
-			sep = "{"
-		}
-		b.WriteString(sep + labels[i] + `="` + label(labels[i+1]) + `"`)
-	}
-	if len(labels) > 1 {
-		b.WriteByte('}')
-	}
-	id := b.String()
-	if p.seen[id] {
-		return
-	}
-	p.seen[id] = true
-	if !p.begun {
-		p.w.WriteString("# HELP " + p.name + " " + strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(p.help) + "\n# TYPE " + p.name + " " + p.kind + "\n")
-		p.begun = true
-	}
-	p.w.WriteString(id + " " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
-}
+// sample adds one sample; labels are pairs of a name and a value.
+func (p *exposition) sample(v float64, labels ...string) { p.at.Add(v, labels...) }
 
 func (p *exposition) known(v *float64, labels ...string) {
 	if v != nil {
-		p.sample(*v, labels...)
+		p.at.Add(*v, labels...)
 	}
-}
-
-// label escapes a label's value.
-func label(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(show(s))
 }
 
 // states writes one sample for each state, 1 for the one that holds.
@@ -99,17 +62,17 @@ func (p *exposition) states(of string, all []string, is string, labels ...string
 var verdicts = []string{assay.Unknown.String(), assay.Pass.String(), assay.Degraded.String(), assay.Fail.String()}
 
 func (p *exposition) run(s assay.Summary) {
-	p.family("assay_run_info", "gauge", "The run that the other figures are of.")
+	p.family("assay_run_info", promtext.Gauge, "The run that the other figures are of.")
 	p.sample(1, "run_id", s.RunID, "model", s.Engine.Model, "backend", s.Engine.Backend, "engine_version", s.Engine.Version, "url", s.Engine.URL)
-	p.family("assay_run_status", "gauge", "How far the run came.")
+	p.family("assay_run_status", promtext.Gauge, "How far the run came.")
 	p.states("status", []string{string(assay.StatusRunning), string(assay.StatusComplete), string(assay.StatusPartial)}, string(s.Status))
-	p.family("assay_run_started_timestamp_seconds", "gauge", "When the run began.")
+	p.family("assay_run_started_timestamp_seconds", promtext.Gauge, "When the run began.")
 	p.sample(float64(s.Started) / 1e9)
-	p.family("assay_run_ended_timestamp_seconds", "gauge", "When the run ended.")
+	p.family("assay_run_ended_timestamp_seconds", promtext.Gauge, "When the run ended.")
 	p.sample(float64(s.Ended) / 1e9)
-	p.family("assay_run_engine_restarts", "gauge", "Restarts of the engine that were seen.")
+	p.family("assay_run_engine_restarts", promtext.Gauge, "Restarts of the engine that were seen.")
 	p.sample(float64(s.Restarts))
-	p.family("assay_run_warnings", "gauge", "Doubts about the run by kind.")
+	p.family("assay_run_warnings", promtext.Gauge, "Doubts about the run by kind.")
 	count := map[string]int{}
 	for _, w := range s.Warnings {
 		count[w.Kind]++
@@ -120,7 +83,7 @@ func (p *exposition) run(s assay.Summary) {
 }
 
 func (p *exposition) client(c assay.ClientSummary) {
-	p.family("assay_client_certificate", "gauge", "Whether the figures are about the server or about the client.")
+	p.family("assay_client_certificate", promtext.Gauge, "Whether the figures are about the server or about the client.")
 	p.states("certificate", []string{string(assay.Certified), string(assay.DegradedBy), string(assay.Invalid), string(assay.NoClient)}, string(c.Certificate))
 	for _, m := range []struct {
 		name, help string
@@ -129,20 +92,20 @@ func (p *exposition) client(c assay.ClientSummary) {
 		{"assay_client_lag_seconds", "Read minus arrived, of every read.", c.LagUS},
 		{"assay_client_send_lag_seconds", "Sent minus allowed, of every request.", c.SendLag},
 	} {
-		p.family(m.name, "summary", m.help)
+		p.family(m.name, promtext.Summary, m.help)
 		p.summary(m.d, 1e-6)
 	}
-	p.family("assay_client_allowed_lag_seconds", "gauge", "What is allowed of either lag.")
+	p.family("assay_client_allowed_lag_seconds", promtext.Gauge, "What is allowed of either lag.")
 	p.sample(c.AllowedLagUS / 1e6)
-	p.family("assay_client_merged_reads_ratio", "gauge", "Share of reads that held more than one token chunk.")
+	p.family("assay_client_merged_reads_ratio", promtext.Gauge, "Share of reads that held more than one token chunk.")
 	p.sample(c.MergedShare)
-	p.family("assay_client_dropped_slots", "gauge", "Schedule slots that the client could not use.")
+	p.family("assay_client_dropped_slots", promtext.Gauge, "Schedule slots that the client could not use.")
 	p.sample(float64(c.Dropped))
-	p.family("assay_client_cpu_seconds", "gauge", "Processor time of the client.")
+	p.family("assay_client_cpu_seconds", promtext.Gauge, "Processor time of the client.")
 	p.known(c.CPUSeconds)
-	p.family("assay_client_cpu_ratio", "gauge", "Share of the client's processors that it used.")
+	p.family("assay_client_cpu_ratio", promtext.Gauge, "Share of the client's processors that it used.")
 	p.known(c.CPUShare)
-	p.family("assay_client_peak_resident_memory_bytes", "gauge", "Peak memory of the client.")
+	p.family("assay_client_peak_resident_memory_bytes", promtext.Gauge, "Peak memory of the client.")
 	p.known(c.PeakRSSBytes)
 }
 
@@ -152,34 +115,38 @@ func (p *exposition) summary(d assay.Dist, scale float64, labels ...string) {
 		return
 	}
 	// A number alone cannot carry the mark of one that decides nothing.
+	var levels []promtext.Level
 	for _, q := range d.Percentiles {
 		if q.Held() {
-			p.sample(q.Value*scale, append(slices.Clone(labels), "quantile", quantile(q.Level))...)
+			levels = append(levels, promtext.Level{Quantile: share(q.Level), Value: q.Value * scale})
 		}
 	}
-	p.suffixed("_sum", d.Mean*float64(d.N)*scale, labels...)
-	p.suffixed("_count", float64(d.N), labels...)
+	p.at.Summary(levels, d.Mean*float64(d.N)*scale, float64(d.N), labels...)
 }
 
-func quantile(level float64) string { return strconv.FormatFloat(level/100, 'g', 10, 64) }
+// share is a percentile's level as a share, without the noise of the division:
+// 99.9 is 0.999.
+func share(level float64) float64 { return math.Round(level*1e8) / 1e10 }
+
+func quantile(level float64) string { return promtext.Number(share(level)) }
 
 func (p *exposition) stages(stages []assay.StageSummary) {
-	each := func(name, kind, help string, of func(assay.StageSummary)) {
+	each := func(name string, kind promtext.Kind, help string, of func(assay.StageSummary)) {
 		p.family(name, kind, help)
 		for _, st := range stages {
 			of(st)
 		}
 	}
 	value := func(name, help string, of func(assay.StageSummary) float64) {
-		each(name, "gauge", help, func(st assay.StageSummary) { p.sample(of(st), "stage", st.Name) })
+		each(name, promtext.Gauge, help, func(st assay.StageSummary) { p.sample(of(st), "stage", st.Name) })
 	}
 	value("assay_stage_concurrency", "Streams, or the cap of an open load; 0 for none.", func(st assay.StageSummary) float64 { return float64(st.Plan.Concurrency) })
-	each("assay_stage_requests", "gauge", "Judged requests by outcome.", func(st assay.StageSummary) {
+	each("assay_stage_requests", promtext.Gauge, "Judged requests by outcome.", func(st assay.StageSummary) {
 		p.sample(float64(st.OK), "stage", st.Name, "outcome", "ok")
 		p.sample(float64(st.Failed), "stage", st.Name, "outcome", "failed")
 		p.sample(float64(st.Requests-st.OK-st.Failed), "stage", st.Name, "outcome", "not_judged")
 	})
-	each("assay_stage_errors", "gauge", "Requests that did not succeed, by class.", func(st assay.StageSummary) {
+	each("assay_stage_errors", promtext.Gauge, "Requests that did not succeed, by class.", func(st assay.StageSummary) {
 		for _, f := range assay.Failures() {
 			if n := st.Errors[f]; n > 0 {
 				p.sample(float64(n), "stage", st.Name, "class", string(f))
@@ -196,8 +163,8 @@ func (p *exposition) stages(stages []assay.StageSummary) {
 		}
 		return 0
 	})
-	each("assay_stage_energy_joules", "gauge", "Energy of all GPUs in the steady window.", func(st assay.StageSummary) { p.known(st.Joules, "stage", st.Name) })
-	each("assay_stage_kept", "gauge", "Whether the stage kept every objective.", func(st assay.StageSummary) {
+	each("assay_stage_energy_joules", promtext.Gauge, "Energy of all GPUs in the steady window.", func(st assay.StageSummary) { p.known(st.Joules, "stage", st.Name) })
+	each("assay_stage_kept", promtext.Gauge, "Whether the stage kept every objective.", func(st assay.StageSummary) {
 		if len(st.Objectives) > 0 {
 			p.states("verdict", verdicts, st.Kept.String(), "stage", st.Name)
 		}
@@ -213,8 +180,8 @@ func (p *exposition) stages(stages []assay.StageSummary) {
 		{"itl", "Inter-token latency of each token as delivered.", func(st assay.StageSummary) assay.Dist { return st.ITL }},
 		{"e2e", "End to end.", func(st assay.StageSummary) assay.Dist { return st.E2E }},
 	} {
-		each("assay_stage_"+m.name+"_seconds", "summary", m.help, func(st assay.StageSummary) { p.summary(m.of(st), 1e-3, "stage", st.Name) })
-		each("assay_stage_"+m.name+"_ci95_seconds", "gauge", m.help+" Bounds of each percentile's 95 % interval.", func(st assay.StageSummary) {
+		each("assay_stage_"+m.name+"_seconds", promtext.Summary, m.help, func(st assay.StageSummary) { p.summary(m.of(st), 1e-3, "stage", st.Name) })
+		each("assay_stage_"+m.name+"_ci95_seconds", promtext.Gauge, m.help+" Bounds of each percentile's 95 % interval.", func(st assay.StageSummary) {
 			for _, q := range m.of(st).Percentiles {
 				if q.Held() && m.of(st).N > 0 {
 					p.sample(q.Lo/1000, "stage", st.Name, "percentile", quantile(q.Level), "bound", "low")
@@ -235,33 +202,33 @@ func (p *exposition) scaling(s assay.Summary) {
 			{"assay_peak_streams", "Load with the highest goodput.", sc.Peak},
 			{"assay_cliff_streams", "Lowest load beyond the peak with goodput 10 % below its maximum.", sc.Cliff},
 		} {
-			p.family(m.name, "gauge", m.help)
+			p.family(m.name, promtext.Gauge, m.help)
 			if m.q.Known() {
 				p.sample(m.q.Est)
 			}
 		}
 	}
 	if f := s.FindMax; f != nil && f.Load.Known() {
-		p.family("assay_find_max_load", "gauge", "Highest load that keeps the objectives.")
+		p.family("assay_find_max_load", promtext.Gauge, "Highest load that keeps the objectives.")
 		p.sample(f.Load.Est, "of", f.Of)
 	}
 }
 
 func (p *exposition) gpus(s assay.Summary) {
-	p.family("assay_gpu_throttled_ratio", "gauge", "Share of loaded time in which clocks were held back, by reason.")
+	p.family("assay_gpu_throttled_ratio", promtext.Gauge, "Share of loaded time in which clocks were held back, by reason.")
 	for _, g := range s.GPUs {
 		for _, reason := range slices.Sorted(maps.Keys(g.Throttled)) {
 			p.sample(g.Throttled[reason], "uuid", g.UUID, "reason", reason)
 		}
 	}
-	p.family("assay_gpu_energy_joules", "gauge", "Energy of a GPU under load, by how it was measured.")
+	p.family("assay_gpu_energy_joules", promtext.Gauge, "Energy of a GPU under load, by how it was measured.")
 	for _, g := range s.GPUs {
 		if e := g.Energy; e != nil {
 			p.known(e.Counter, "uuid", g.UUID, "by", "counter")
 			p.known(e.Integrated, "uuid", g.UUID, "by", "integrated")
 		}
 	}
-	p.family("assay_gpu_reading", "gauge", "Readings of a GPU under load, in the base unit of their name.")
+	p.family("assay_gpu_reading", promtext.Gauge, "Readings of a GPU under load, in the base unit of their name.")
 	for _, g := range s.GPUs {
 		for _, name := range slices.Sorted(maps.Keys(g.Stats)) {
 			st := g.Stats[name]
@@ -273,9 +240,9 @@ func (p *exposition) gpus(s assay.Summary) {
 }
 
 func (p *exposition) health(h assay.Health) {
-	p.family("assay_health_verdict", "gauge", "The verdict on the node.")
+	p.family("assay_health_verdict", promtext.Gauge, "The verdict on the node.")
 	p.states("verdict", verdicts, h.Verdict.String(), "node", h.NodeID)
-	p.family("assay_health_gpu_verdict", "gauge", "The verdict on each GPU.")
+	p.family("assay_health_gpu_verdict", promtext.Gauge, "The verdict on each GPU.")
 	for _, g := range h.GPUs {
 		p.states("verdict", verdicts, g.Verdict.String(), "uuid", g.UUID, "index", fmt.Sprint(g.Index))
 	}
@@ -283,29 +250,29 @@ func (p *exposition) health(h assay.Health) {
 		name string
 		v    *float64
 	}{{"overall", h.Score.Overall}, {"latency", h.Score.Latency}, {"throughput", h.Score.Throughput}, {"stability", h.Score.Stability}, {"efficiency", h.Score.Efficiency}}
-	p.family("assay_health_score_ratio", "gauge", "Score of a part, from 0 to 1; a part that could not be scored is absent.")
+	p.family("assay_health_score_ratio", promtext.Gauge, "Score of a part, from 0 to 1; a part that could not be scored is absent.")
 	for _, part := range parts {
 		p.known(part.v, "part", part.name)
 	}
-	p.family("assay_health_score_ci95_ratio", "gauge", "Bounds of a score's 95 % interval.")
+	p.family("assay_health_score_ci95_ratio", promtext.Gauge, "Bounds of a score's 95 % interval.")
 	for _, part := range parts {
 		if i, ok := h.Score.Intervals[part.name]; ok && part.v != nil {
 			p.sample(i.Low, "part", part.name, "bound", "low")
 			p.sample(i.High, "part", part.name, "bound", "high")
 		}
 	}
-	p.family("assay_health_coverage_ratio", "gauge", "Share of the score's weight that could be measured.")
+	p.family("assay_health_coverage_ratio", promtext.Gauge, "Share of the score's weight that could be measured.")
 	p.sample(h.Score.Coverage)
-	p.family("assay_health_findings", "gauge", "Signs of bad health by rule.")
+	p.family("assay_health_findings", promtext.Gauge, "Signs of bad health by rule.")
 	for _, f := range h.Findings {
 		p.sample(1, "rule", f.Rule, "device", f.Device, "verdict", f.Verdict.String())
 	}
-	p.family("assay_cost_per_token", "gauge", "Cost of an output token, in units of the currency.")
+	p.family("assay_cost_per_token", promtext.Gauge, "Cost of an output token, in units of the currency.")
 	p.known(h.Cost.EnergyCostPerToken, "kind", "energy", "currency", h.Cost.Currency)
 	p.known(h.Cost.RentalCostPerToken, "kind", "rental", "currency", h.Cost.Currency)
 	p.known(h.Cost.TotalCostPerToken, "kind", "total", "currency", h.Cost.Currency)
-	p.family("assay_cost_utilization_ratio", "gauge", "Load over measured capacity at which the rental cost stands.")
+	p.family("assay_cost_utilization_ratio", promtext.Gauge, "Load over measured capacity at which the rental cost stands.")
 	p.known(h.Cost.Utilization)
-	p.family("assay_health_tokens_per_joule", "gauge", "Output tokens for a joule.")
+	p.family("assay_health_tokens_per_joule", promtext.Gauge, "Output tokens for a joule.")
 	p.known(h.Performance.TokensPerJoule)
 }

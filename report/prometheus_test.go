@@ -142,7 +142,7 @@ func TestPrometheus(t *testing.T) {
 		{"assay_stage_ttft_ci95_seconds", []string{"stage", "hold", "percentile", "0.99", "bound", "low"}, 104.4 * 0.97 / 1000},
 		{"assay_knee_streams", nil, 21.3},
 		{"assay_cost_per_token", []string{"kind", "energy"}, 2.2e-8},
-		{"assay_run_info", []string{"model", "a\"b\\c·d{}··</script>"}, 1},
+		{"assay_run_info", []string{"model", "a\"b\\c d{}\uFFFD</script>"}, 1},
 	} {
 		if got, ok := s.get(c.name, c.labels...); !ok || math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s%q = %g, %v; want %g", c.name, c.labels, got, ok, c.want)

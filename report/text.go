@@ -3,9 +3,11 @@ package report
 import (
 	"bufio"
 	"io"
+	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // textWidth is where running text wraps.
@@ -15,13 +17,13 @@ const textWidth = 96
 func Text(w io.Writer, p Page) error {
 	b := bufio.NewWriter(w)
 	if p.Title != "" {
-		b.WriteString(clean(p.Title) + "\n")
+		b.WriteString(show(p.Title) + "\n")
 	}
 	for _, block := range p.Blocks {
 		b.WriteByte('\n')
 		switch x := block.(type) {
 		case Heading:
-			h := clean(x.Text)
+			h := show(x.Text)
 			b.WriteString(h + "\n" + strings.Repeat("═", utf8.RuneCountInString(h)) + "\n")
 		case Verdict:
 			textVerdict(b, x)
@@ -46,19 +48,20 @@ func Text(w io.Writer, p Page) error {
 	return b.Flush()
 }
 
-// clean takes control characters out of text that may come from an engine: a
-// terminal must not obey it, and no text may turn around what stands beside it.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-			return '·'
-		}
-		return r
-	}, s)
+// maxText is how much of one text a page shows, in bytes: a name may come from
+// an engine, and an engine may send a megabyte.
+const maxText = 2000
+
+// show makes text from outside fit to be shown. Spaces at either end are layout
+// and stay.
+func show(s string) string {
+	text := strings.Trim(s, " ")
+	before := len(s) - len(strings.TrimLeft(s, " "))
+	return s[:before] + foreign.Line(text, maxText) + s[before+len(text):]
 }
 
 func wrap(b *bufio.Writer, head, text string) {
-	head = clean(head)
+	head = show(head)
 	indent := utf8.RuneCountInString(head) + 2
 	lines := fold(text, textWidth-indent)
 	b.WriteString(head + "  " + strings.Join(lines, "\n"+strings.Repeat(" ", indent)) + "\n")
@@ -69,7 +72,7 @@ func wrap(b *bufio.Writer, head, text string) {
 func fold(text string, width int) []string {
 	lines := []string{""}
 	col := 0
-	for i, word := range strings.Fields(clean(text)) {
+	for i, word := range strings.Fields(show(text)) {
 		n := utf8.RuneCountInString(word)
 		at := len(lines) - 1
 		switch {
@@ -85,9 +88,27 @@ func fold(text string, width int) []string {
 	return lines
 }
 
+// shown is the table with all of its text fit to be shown: only then is its
+// width known.
+func shown(t Table) Table {
+	t.Title = show(t.Title)
+	t.Columns, t.Rows = slices.Clone(t.Columns), slices.Clone(t.Rows)
+	for i, c := range t.Columns {
+		t.Columns[i].Name, t.Columns[i].Group = show(c.Name), show(c.Group)
+	}
+	for i, row := range t.Rows {
+		t.Rows[i] = make([]string, len(row))
+		for j, cell := range row {
+			t.Rows[i][j] = show(cell)
+		}
+	}
+	return t
+}
+
 func textTable(b *bufio.Writer, t Table) {
+	t = shown(t)
 	if t.Title != "" {
-		b.WriteString(clean(t.Title) + "\n")
+		b.WriteString(t.Title + "\n")
 	}
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -136,7 +157,7 @@ func textTable(b *bufio.Writer, t Table) {
 				line.WriteString(strings.Join(fold(cell(i), max(textWidth-indent, 32)), "\n"+strings.Repeat(" ", indent)))
 				break
 			}
-			line.WriteString(pad(clean(cell(i)), widths[i], i == 0 || t.Columns[i].Words))
+			line.WriteString(pad(cell(i), widths[i], i == 0 || t.Columns[i].Words))
 			indent += widths[i]
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")

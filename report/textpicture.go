@@ -16,7 +16,7 @@ func textVerdict(b *bufio.Writer, v Verdict) {
 		head += "  " + interval(v.Score)
 	}
 	if v.Of != "" {
-		head = clean(v.Of) + ": " + head
+		head = show(v.Of) + ": " + head
 	}
 	b.WriteString(head + "\n")
 	for _, text := range []string{v.Why, v.Note} {
@@ -44,18 +44,18 @@ func interval(q assay.Quantity) string {
 func textBars(b *bufio.Writer, x Bars) {
 	const width = 24
 	if x.Title != "" {
-		b.WriteString(clean(x.Title) + "\n")
+		b.WriteString(show(x.Title) + "\n")
 	}
 	name := 0
 	for _, bar := range x.Bars {
-		name = max(name, utf8.RuneCountInString(bar.Name))
+		name = max(name, utf8.RuneCountInString(show(bar.Name)))
 	}
 	for _, bar := range x.Bars {
 		full := 0
 		if bar.Value.Known() {
 			full = int(math.Round(width * unit(bar.Value.Est)))
 		}
-		line := pad(clean(bar.Name), name, true) + "  " + strings.Repeat("█", full) + strings.Repeat("░", width-full) + "  "
+		line := pad(show(bar.Name), name, true) + "  " + strings.Repeat("█", full) + strings.Repeat("░", width-full) + "  "
 		text := interval(bar.Value)
 		if bar.Note != "" {
 			text += "; " + bar.Note
@@ -81,14 +81,14 @@ func textChart(b *bufio.Writer, c Chart) {
 	if y := c.Y.String(); y != "" && y != c.Title {
 		head += " (" + y + ")"
 	}
-	b.WriteString(clean(head) + "\n")
+	b.WriteString(show(head) + "\n")
 	if c.Kind == ChartBars {
 		textMeasures(b, c)
 		return
 	}
 	name := 0
 	for _, l := range c.Lines {
-		name = max(name, utf8.RuneCountInString(l.Name))
+		name = max(name, utf8.RuneCountInString(show(l.Name)))
 	}
 	drawn := false
 	for _, l := range c.Lines {
@@ -101,7 +101,7 @@ func textChart(b *bufio.Writer, c Chart) {
 		if c.Kind != ChartScatter {
 			spark = sparkline(l.usable(c.X, c.Y), 40) + "  "
 		}
-		b.WriteString("  " + pad(clean(l.Name), name, true) + "  " + spark + e.String() + "\n")
+		b.WriteString("  " + pad(show(l.Name), name, true) + "  " + spark + e.String() + "\n")
 	}
 	if !drawn {
 		b.WriteString("  no data\n")
