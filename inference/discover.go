@@ -11,7 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Found is what an engine says of itself.
@@ -57,7 +58,7 @@ func Discover(ctx context.Context, base string, opt DiscoverOptions) (Found, err
 	var version struct{ Version string }
 	_, verr := q.get(ctx, "/api/version", &version)
 	if verr == nil && version.Version != "" {
-		found := Found{Backend: Ollama, Version: clip(version.Version)}
+		found := Found{Backend: Ollama, Version: name(version.Version)}
 		var tags struct{ Models []struct{ Name string } }
 		if _, err := q.get(ctx, "/api/tags", &tags); err != nil {
 			return Found{}, fmt.Errorf("listing models: %w", err)
@@ -82,32 +83,23 @@ func Discover(ctx context.Context, base string, opt DiscoverOptions) (Found, err
 	// vLLM has a page for it; others say who they are in a header.
 	version.Version = ""
 	if _, err := q.get(ctx, "/version", &version); err == nil && version.Version != "" {
-		found.Version = clip(version.Version)
+		found.Version = name(version.Version)
 	} else if server != "" && server != "uvicorn" {
-		found.Version = clip(server)
+		found.Version = name(server)
 	}
 	return found, nil
 }
 
 func (f *Found) add(model string) {
 	if model != "" && len(f.Models) < discoverModels {
-		f.Models = append(f.Models, clip(model))
+		f.Models = append(f.Models, name(model))
 	}
 }
 
-// clip bounds a name that an engine gave.
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "")
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "")
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return -1 // Cf has those that turn the direction of writing
-		}
-		return r
-	}, s)
-}
+// maxName bounds a name that an engine gave, in bytes.
+const maxName = 200
+
+func name(s string) string { return foreign.Line(s, maxName) }
 
 type question struct {
 	base   *url.URL

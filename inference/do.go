@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Do sends one job and fills r from Connect on. What fails is told in r (Error,
@@ -177,12 +178,12 @@ func (s *stream) refusal() string {
 		if out != "" {
 			out += ": "
 		}
-		out += escape(s.errBody)
+		out += foreign.Line(s.errBody, maxDetail)
 	}
 	return out
 }
 
-func detail(err error) string { return string(first([]byte(err.Error()), 3*maxDetail)) }
+func detail(err error) string { return foreign.Line(err.Error(), 3*maxDetail) }
 
 func tokensWord(n int) string {
 	if n == 1 {

@@ -8,11 +8,11 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // maxDetail bounds what of an engine's own words is kept.
@@ -28,21 +28,7 @@ func (e *streamError) Error() string {
 	if len(e.body) == 0 {
 		return e.what
 	}
-	return e.what + ": " + escape(e.body)
-}
-
-// escape makes foreign bytes fit for a line of text: bounded, printable.
-func escape(b []byte) string {
-	cut := len(b) > maxDetail
-	q := strconv.QuoteToASCII(string(first(b, maxDetail)))
-	q = q[1 : len(q)-1]
-	if len(q) > 2*maxDetail {
-		q, cut = q[:2*maxDetail], true
-	}
-	if cut {
-		q += "…"
-	}
-	return q
+	return e.what + ": " + foreign.Line(e.body, maxDetail)
 }
 
 // Limits counts how often a request could not go out for want of something on
@@ -92,9 +78,9 @@ func (c *Client) dialFailure(ctx context.Context, err error) (assay.Failure, str
 	}
 	var cert *tls.CertificateVerificationError
 	if errors.As(err, &cert) {
-		return assay.FailRefused, "TLS: " + escape([]byte(cert.Error()))
+		return assay.FailRefused, "TLS: " + foreign.Line(cert.Error(), maxDetail)
 	}
-	return assay.FailRefused, escape([]byte(err.Error()))
+	return assay.FailRefused, foreign.Line(err.Error(), maxDetail)
 }
 
 func isTimeout(err error) bool {

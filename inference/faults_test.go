@@ -25,7 +25,7 @@ type fault struct {
 func faults() []fault {
 	return []fault{
 		{"none", "", "", 2, 0, func(w *wire) { w.stream(); w.token("a"); w.token("b"); w.finish() }},
-		{"400", assay.FailHTTP4xx, `{\"error\":\"no\"}`, 0, 0, func(w *wire) {
+		{"400", assay.FailHTTP4xx, `{"error":"no"}`, 0, 0, func(w *wire) {
 			w.head("400 Bad Request", "Content-Length: 14", "Content-Type: application/json")
 			w.raw(`{"error":"no"}`)
 		}},

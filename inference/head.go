@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // takeHead collects the reply's head. When it is whole, ok is true and rest is
@@ -101,11 +103,11 @@ func (s *stream) parseHead() (interim bool, err error) {
 	switch {
 	case s.status >= 300 && s.status < 400:
 		s.part = partRefusal
-		s.note = "redirect to " + strconv.Quote(string(first([]byte(resp.Header.Get("Location")), 100))) + " not followed"
+		s.note = "redirect to " + strconv.Quote(foreign.Line(resp.Header.Get("Location"), 100)) + " not followed"
 	case s.status >= 300:
 		s.part = partRefusal
 		if after := resp.Header.Get("Retry-After"); after != "" {
-			s.note = "Retry-After " + strconv.Quote(string(first([]byte(after), 40)))
+			s.note = "Retry-After " + strconv.Quote(foreign.Line(after, 40))
 		}
 	case encoded(resp.Header.Get("Content-Encoding")):
 		return false, &streamError{what: "a content encoding that was not asked for", body: []byte(resp.Header.Get("Content-Encoding"))}

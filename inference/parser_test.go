@@ -80,7 +80,7 @@ func TestWire(t *testing.T) {
 		{"ollama-0.17.4/api-chat-stream", OllamaChat, assay.Request{Other: "f", InputTokens: 12, OutputTokens: 8, TokensFrom: "usage"}},
 		{"ollama-0.17.4/v1-chat-stream", OpenAIChat, assay.Request{Other: "fud", InputTokens: 12, OutputTokens: 8, TokensFrom: "usage"}},
 		{"ollama-0.17.4/v1-completions-stream", OpenAI, assay.Request{OutputTokens: 8, TokensFrom: "usage"}},
-		{"ollama-0.17.4/error-no-model-api", Ollama, assay.Request{Error: assay.FailHTTP4xx, Status: 404, Detail: `{\"error\":\"model 'none' not found\"}`}},
+		{"ollama-0.17.4/error-no-model-api", Ollama, assay.Request{Error: assay.FailHTTP4xx, Status: 404, Detail: `{"error":"model 'none' not found"}`}},
 		{"vllm/chat-continuous", OpenAIChat, assay.Request{Other: "rfud", InputTokens: 9, OutputTokens: 8, CachedTokens: 4, TokensFrom: "usage", ChunkTokens: []int32{1, 3, 1, 3}}},
 		{"vllm/chat-reasoning-tools", OpenAIChat, assay.Request{Other: "rfud", InputTokens: 20, OutputTokens: 6, TokensFrom: "usage"}},
 		{"vllm/chat-error-midstream", OpenAIChat, assay.Request{Other: "r", Error: assay.FailStreamError, OutputTokens: 1, TokensFrom: "chunks"}},

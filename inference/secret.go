@@ -1,13 +1,14 @@
 package inference
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // ErrSecretURL is an engine's address with a user or a password in it, which would
@@ -48,8 +49,11 @@ func newSecrets(cfg Config) (s secrets) {
 			return
 		}
 		s = append(s, v)
-		if q := strconv.QuoteToASCII(v); q[1:len(q)-1] != v {
-			s = append(s, q[1:len(q)-1]) // as it stands in a detail
+		if shown := foreign.Line(v, 3*len(v)); shown != v {
+			s = append(s, shown) // as it stands in a detail
+		}
+		if q, err := json.Marshal(v); err == nil && string(q[1:len(q)-1]) != v {
+			s = append(s, string(q[1:len(q)-1])) // as an engine echoes it in JSON
 		}
 	}
 	add(cfg.APIKey)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // An engine that echoes what it was sent does not bring secrets into the record.
@@ -33,7 +35,7 @@ func TestEchoedSecretsAreMasked(t *testing.T) {
 // A name from an engine brings no control characters onto a terminal: neither
 // C0 nor C1, nor such as turn the direction of writing.
 func TestNamesAreClean(t *testing.T) {
-	if got := clip("a\x1b[31mb\u009b31mc\u202ed\u2066e\u200ff\x7f"); got != "a[31mb31mcdef" {
+	if got := name("a\x1b[31mb\u009b31mc\u202ed\u2066e\u200ff\x7f"); got != "a\uFFFD[31mb\uFFFD31mc\uFFFDd\uFFFDe\uFFFDf\uFFFD" {
 		t.Errorf("%q", got)
 	}
 }
@@ -51,5 +53,21 @@ func TestAddressesWithPasswordsAreRefused(t *testing.T) {
 	}
 	if err := CheckURL("http://127.0.0.1:8000/models/a@b"); err != nil {
 		t.Error(err)
+	}
+}
+
+// What an engine says in place of an answer is kept, and steers no terminal.
+func TestDetailsAreHarmless(t *testing.T) {
+	const evil = "no\x1b]0;owned\x07\x1b[2J \u009b31m\u202eevil\u2028 \xff\x9b1m\r\nfake line"
+	d, tr := dialects()[0], transports()[0]
+	for name, answer := range map[string]func(*wire){
+		"a refusal":  func(w *wire) { w.head("400 Bad Request"); w.raw(evil) },
+		"an event":   func(w *wire) { w.stream(); w.token("a"); w.event(strings.NewReplacer("\r", "", "\n", "").Replace(evil)) },
+		"a redirect": func(w *wire) { w.head("302 Found", "Location: http://x/\u009b31m\u202eevil") },
+	} {
+		r := ask(t, client(t, serve(t, d, tr, answer), d, tr, nil), &Job{Prompt: "p"})
+		if !foreign.Plain(r.Detail) || !strings.Contains(r.Detail, "evil") {
+			t.Errorf("%s: detail %q", name, r.Detail)
+		}
 	}
 }
