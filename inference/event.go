@@ -37,21 +37,15 @@ func scanEvent(b []byte, e *event, text *[]byte) bool {
 	if s.space() != '{' {
 		return false
 	}
-	if s.open('}') {
-		for {
-			e.member(&s, text)
-			if !s.more('}') {
-				break
-			}
-		}
+	for key := range s.members {
+		e.member(&s, key, text)
 	}
 	s.space()
 	return !s.bad && s.i == len(b)
 }
 
-func (e *event) member(s *scanner, text *[]byte) {
-	var buf [64]byte
-	switch string(s.key(&buf)) {
+func (e *event) member(s *scanner, key []byte, text *[]byte) {
+	switch string(key) {
 	// OpenAI
 	case "choices":
 		e.readChoices(s, text)
@@ -139,16 +133,8 @@ func (e *event) readChoices(s *scanner, text *[]byte) {
 }
 
 func (e *event) readChoice(s *scanner, text *[]byte, first bool) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
-		return
-	}
-	var buf [64]byte
-	for {
-		switch string(s.key(&buf)) {
+	for key := range s.members {
+		switch string(key) {
 		case "delta":
 			e.readMessage(s, text)
 		case "text":
@@ -164,24 +150,13 @@ func (e *event) readChoice(s *scanner, text *[]byte, first bool) {
 		default:
 			s.skip()
 		}
-		if !s.more('}') {
-			return
-		}
 	}
 }
 
 // readMessage reads OpenAI's delta and Ollama's message, whose members agree.
 func (e *event) readMessage(s *scanner, text *[]byte) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
-		return
-	}
-	var buf [64]byte
-	for {
-		switch string(s.key(&buf)) {
+	for key := range s.members {
+		switch string(key) {
 		case "content":
 			piece(s, &e.content, text)
 		case "reasoning_content", "reasoning", "thinking":
@@ -205,23 +180,12 @@ func (e *event) readMessage(s *scanner, text *[]byte) {
 		default:
 			s.skip()
 		}
-		if !s.more('}') {
-			return
-		}
 	}
 }
 
 func (e *event) readUsage(s *scanner) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
-		return
-	}
-	var buf [64]byte
-	for {
-		switch string(s.key(&buf)) {
+	for key := range s.members {
+		switch string(key) {
 		case "prompt_tokens":
 			count(s, &e.prompt, nil)
 		case "completion_tokens":
@@ -234,45 +198,23 @@ func (e *event) readUsage(s *scanner) {
 		default:
 			s.skip()
 		}
-		if !s.more('}') {
-			return
-		}
 	}
 }
 
 func (e *event) readDetails(s *scanner) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
-		return
-	}
-	var buf [64]byte
-	for {
-		if string(s.key(&buf)) == "cached_tokens" {
+	for key := range s.members {
+		if string(key) == "cached_tokens" {
 			count(s, &e.cached, nil)
 		} else {
 			s.skip()
-		}
-		if !s.more('}') {
-			return
 		}
 	}
 }
 
 // readTimings reads llama.cpp's own figures.
 func (e *event) readTimings(s *scanner) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
-		return
-	}
-	var buf [64]byte
-	for {
-		switch string(s.key(&buf)) {
+	for key := range s.members {
+		switch string(key) {
 		case "prompt_n":
 			count(s, &e.promptN, nil)
 		case "prompt_ms":
@@ -284,24 +226,13 @@ func (e *event) readTimings(s *scanner) {
 		default:
 			s.skip()
 		}
-		if !s.more('}') {
-			return
-		}
 	}
 }
 
 // readMetrics reads vLLM's own figures of the request.
 func (e *event) readMetrics(s *scanner) {
-	if s.space() != '{' {
-		s.skip()
-		return
-	}
-	if !s.open('}') {
-		return
-	}
-	var buf [64]byte
-	for {
-		switch string(s.key(&buf)) {
+	for key := range s.members {
+		switch string(key) {
 		case "time_to_first_token_ms":
 			millis(s, &e.firstNS, &e.timings)
 		case "generation_time_ms":
@@ -310,9 +241,6 @@ func (e *event) readMetrics(s *scanner) {
 			millis(s, &e.queuedNS, nil)
 		default:
 			s.skip()
-		}
-		if !s.more('}') {
-			return
 		}
 	}
 }

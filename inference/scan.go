@@ -13,7 +13,7 @@ import (
 const maxDepth = 128
 
 // scanner walks one JSON value in place. It accepts what encoding/json accepts,
-// up to maxDepth, and allocates nothing. After a mistake bad is set and
+// up to maxDepth, and allocates nothing but for names with escapes. After a mistake bad is set and
 // everything else gives its zero value.
 type scanner struct {
 	b     []byte
@@ -67,9 +67,23 @@ func (s *scanner) more(closer byte) bool {
 	return false
 }
 
+// members enters the object that is next and gives each member's name; the body
+// must read or skip the value. What is no object is passed over.
+func (s *scanner) members(yield func(key []byte) bool) {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	for more := s.open('}'); more; more = s.more('}') {
+		if !yield(s.key()) {
+			return
+		}
+	}
+}
+
 // key reads a member's name and its colon. The name is raw when it has no
-// escapes, which is always, and unescaped into buf otherwise.
-func (s *scanner) key(buf *[64]byte) []byte {
+// escapes, which is always.
+func (s *scanner) key() []byte {
 	if s.space() != '"' {
 		s.fail()
 		return nil
@@ -80,14 +94,17 @@ func (s *scanner) key(buf *[64]byte) []byte {
 		return nil
 	}
 	s.i++
-	if escaped {
-		if len(raw) > len(buf) {
-			return nil // longer than any name that matters
-		}
-		return appendUnescaped(buf[:0], raw)
+	switch {
+	case !escaped:
+		return raw
+	case len(raw) > maxKey:
+		return nil
 	}
-	return raw
+	return appendUnescaped(nil, raw)
 }
+
+// maxKey is longer than any name that matters.
+const maxKey = 64
 
 const (
 	ones  = 0x0101010101010101
