@@ -94,7 +94,7 @@ func TestHistoryRemembers(t *testing.T) {
 		}
 	}
 	// Another machine has no past here.
-	o.Machine = "another"
+	o.Machine = named("another")
 	if c := runFile(t, o, file, fake("f/x", around(1))).Probes[0].Change; c != nil {
 		t.Errorf("another machine: %+v", c)
 	}
@@ -102,7 +102,7 @@ func TestHistoryRemembers(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"precious": true}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := runFile(t, o, file, fake("f/x", around(1e-3))); len(r.Notes) != 2 || r.Outcome() != 0 {
+	if r := runFile(t, o, file, fake("f/x", around(1e-3))); len(r.Notes) != 2 || r.Verdict != assay.Pass {
 		t.Errorf("%v", r.Notes)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != `{"precious": true}` {

@@ -35,22 +35,30 @@ type Options struct {
 	// one sample or its preparation may take before it is given up; 0: 2 minutes.
 	Patience time.Duration
 
-	// Dir is the results directory, made by [Run] and [Result.Write]; it must be
-	// new or empty. Empty: nothing is written.
+	// Dir is the results directory, which [Run] makes; it must be new or empty.
+	// Empty: nothing is written.
 	Dir string
 	// History is the file that remembers earlier runs, for comparison; empty:
 	// none.
 	History string
-	// Machine is the name under which the history knows this machine; empty: made
-	// of the host's name, its CPU and its memory.
-	Machine string
-	// NvidiaSMI is the command that tells about NVIDIA's GPUs; nil: nvidia-smi,
-	// where there is one.
-	NvidiaSMI []string
+	// Machine is the machine that is measured (see host.ReadMachine); nil: it has
+	// no name and gives no advice.
+	Machine Machine
 	// Version of the program, for the record.
 	Version string
 	// Say is told how far the suite is, a line at a time; nil: nobody is.
 	Say func(line string)
+}
+
+// Machine is what is known of the machine beside what probes measure.
+type Machine interface {
+	// Name tells it from others that share a history.
+	Name() string
+	// Files are texts about it for the results directory, by file name.
+	Files() map[string]string
+	// Advice is what the readings since the machine was read, and the results,
+	// give cause for.
+	Advice(*Result) []Advice
 }
 
 func (o Options) filled() Options {

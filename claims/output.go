@@ -12,9 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/disk"
-	"github.com/assay-bench/assay/report"
 )
 
 // makeResultsDir makes the directory, or takes it when it is empty: results are
@@ -68,9 +66,20 @@ type familyFile struct {
 	Probes []ProbeResult `json:"probes"` // with their values
 }
 
-// Write puts the result into a directory: results.json, a file for each family
-// with its samples, and report.html.
-func (r *Result) Write(dir string) error {
+// writeFiles puts texts into the results directory.
+func writeFiles(dir string, texts map[string]string) error {
+	var errs []error
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			errs = append(errs, fmt.Errorf("write system information: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write puts the result into a directory: results.json, and a file for each
+// family with its samples.
+func (r *Result) write(dir string) error {
 	all := map[string]*familyFile{}
 	var order []string
 	for _, p := range append(slices.Clone(r.Probes), r.Empty) {
@@ -101,9 +110,7 @@ func (r *Result) Write(dir string) error {
 	for _, family := range order {
 		errs = append(errs, save(FamilyFile(family), func(w io.Writer) error { return writeJSON(w, all[family]) }))
 	}
-	errs = append(errs,
-		save("results.json", r.JSON),
-		save("report.html", func(w io.Writer) error { return report.HTML(w, r.Page()) }))
+	errs = append(errs, save("results.json", r.JSON))
 	return errors.Join(errs...)
 }
 
@@ -124,19 +131,4 @@ func (r *Result) JSON(w io.Writer) error {
 	}
 	lean.Empty.Values, lean.Empty.Stride = nil, 0
 	return writeJSON(w, lean)
-}
-
-// Text writes the result for a terminal.
-func (r *Result) Text(w io.Writer) error { return report.Text(w, r.textPage()) }
-
-// Outcome is the verdict of the whole as an exit code of every command: 0 all
-// kept, 2 something is unknown, 3 something is broken.
-func (r *Result) Outcome() int {
-	switch r.Verdict {
-	case assay.Pass:
-		return 0
-	case assay.Fail:
-		return 3
-	}
-	return 2
 }

@@ -1,14 +1,11 @@
 package claims
 
 import (
-	"bytes"
 	"context"
-	"encoding/xml"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -61,73 +58,6 @@ func TestResultsKeepTheSchema(t *testing.T) {
 		if err := schema.Validate(v); err != nil {
 			t.Errorf("until decided %v: %v", until, err)
 		}
-	}
-}
-
-func TestJUnit(t *testing.T) {
-	var b bytes.Buffer
-	if err := mixed(t, fixture(t)).JUnit(&b); err != nil {
-		t.Fatal(err)
-	}
-	var got junitSuites
-	if err := xml.Unmarshal(b.Bytes(), &got); err != nil {
-		t.Fatalf("%v\n%s", err, b.String())
-	}
-	// Unknown is an error: nothing that was not shown may look green.
-	if got.Tests != 7 || got.Failures != 2 || got.Errors != 4 {
-		t.Errorf("%d tests, %d failures, %d errors\n%s", got.Tests, got.Failures, got.Errors, b.String())
-	}
-	for _, s := range got.Suites {
-		for _, c := range s.Cases {
-			if c.Name == "c0" && (c.Failure != nil || c.Error != nil || c.Line != 2 || c.File != "claims.yaml") {
-				t.Errorf("%+v", c)
-			}
-		}
-	}
-}
-
-func TestGitHubAnnotations(t *testing.T) {
-	var b bytes.Buffer
-	if err := mixed(t, fixture(t)).GitHub(&b); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if len(lines) != 6 {
-		t.Fatalf("%d lines:\n%s", len(lines), b.String())
-	}
-	errors, warnings := 0, 0
-	for _, l := range lines {
-		switch {
-		case strings.HasPrefix(l, "::error "):
-			errors++
-		case strings.HasPrefix(l, "::warning file=claims.yaml,line="):
-			warnings++
-		default:
-			t.Errorf("a line that is no annotation of ours: %q", l)
-		}
-		if strings.ContainsAny(l, "\x1b\r") {
-			t.Errorf("control characters in %q", l)
-		}
-	}
-	if errors != 2 || warnings != 4 {
-		t.Errorf("%d errors, %d warnings", errors, warnings)
-	}
-}
-
-func TestTextIsPlain(t *testing.T) {
-	var b bytes.Buffer
-	r := mixed(t, fixture(t))
-	if err := r.Text(&b); err != nil {
-		t.Fatal(err)
-	}
-	text := b.String()
-	for _, want := range []string{"fail", "unknown", "promise the mean", "empty/nothing", "To apply: sudo cpupower"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "\x1b") {
-		t.Error("a terminal would obey this")
 	}
 }
 

@@ -123,3 +123,31 @@ func known(v float64) *float64 {
 	}
 	return &v
 }
+
+// Advice is something to look at or to change, with the readings that it rests
+// on. Nothing here is ever applied by us: a measurement that changes the machine
+// measures another machine. What was not read gives no advice.
+type Advice struct {
+	Kind     string   `json:"kind"`  // bottleneck, variation, tuning, hardware
+	About    string   `json:"about"` // a claim, a probe or a setting
+	Text     string   `json:"text"`
+	Evidence []string `json:"evidence"`
+	// Command is what to type, as root where it says sudo; empty: there is no one
+	// command.
+	Command string `json:"command,omitempty"`
+}
+
+// WrongWithoutClaim are the probes that fail without anything being promised.
+func (r *Result) WrongWithoutClaim() []ProbeResult {
+	var out []ProbeResult
+	for _, p := range r.Probes {
+		claimed := false
+		for _, c := range r.Claims {
+			claimed = claimed || c.Probe == p.Name
+		}
+		if p.Status == Wrong && !claimed {
+			out = append(out, p)
+		}
+	}
+	return out
+}

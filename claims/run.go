@@ -25,20 +25,18 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 		}
 	}
 	r := &Result{
-		Format: ResultFormat, Name: s.Name, File: s.File, Version: o.Version, Machine: o.Machine,
+		Format: ResultFormat, Name: s.Name, File: s.File, Version: o.Version,
 		Started: time.Now().UTC(), Claims: []ClaimResult{}, Probes: []ProbeResult{}, Advice: []Advice{}, Notes: []string{},
 	}
-	if r.Machine == "" {
-		r.Machine = machineName(o.Env.ProcRoot)
+	if o.Machine != nil {
+		r.Machine = o.Machine.Name()
 	}
 	past, err := readHistory(o.History)
 	if err != nil {
 		r.Notes = append(r.Notes, "no comparison with earlier runs: "+err.Error())
 	}
-	o.say("collecting system information")
-	before := readSystem(ctx, o)
-	if o.Dir != "" {
-		if err := before.write(o.Dir); err != nil {
+	if o.Dir != "" && o.Machine != nil {
+		if err := writeFiles(o.Dir, o.Machine.Files()); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +70,9 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 	r.Ended = time.Now().UTC()
 	r.Interrupted = ctx.Err() != nil
 	r.judge()
-	r.Advice = append(r.Advice, advise(before, readAgain(before, o), r)...)
+	if o.Machine != nil {
+		r.Advice = append(r.Advice, o.Machine.Advice(r)...)
+	}
 	if o.History != "" {
 		past.add(r)
 		if err := past.save(o.History); err != nil {
@@ -80,7 +80,7 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 		}
 	}
 	if o.Dir != "" {
-		if err := r.Write(o.Dir); err != nil {
+		if err := r.write(o.Dir); err != nil {
 			return r, err
 		}
 	}
@@ -229,10 +229,8 @@ func (r *Result) judge() {
 			unknown = append(unknown, c.Name)
 		}
 	}
-	for _, p := range r.Probes {
-		if p.Status == Wrong && !slices.ContainsFunc(r.Claims, func(c ClaimResult) bool { return c.Probe == p.Name }) {
-			failed = append(failed, p.Name+" (its result was wrong)")
-		}
+	for _, p := range r.WrongWithoutClaim() {
+		failed = append(failed, p.Name+" (its result was wrong)")
 	}
 	kept := len(r.Claims) - len(unknown)
 	switch {

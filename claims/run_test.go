@@ -42,13 +42,19 @@ func refused(name string, err error) Probe {
 		Start: func(context.Context, Env) (Runner, error) { return nil, err }}
 }
 
+// named is a machine of which only its name and a file are known.
+type named string
+
+func (m named) Name() string             { return string(m) }
+func (m named) Files() map[string]string { return map[string]string{"cpu_info.txt": "CPUs: 2\n"} }
+func (m named) Advice(r *Result) []Advice {
+	return []Advice{{Kind: "tuning", About: "CPU governor", Text: "Slow.", Evidence: []string{r.Name}, Command: "sudo cpupower"}}
+}
+
 // fixture gives options that read nothing of this machine.
 func fixture(t *testing.T) Options {
 	t.Helper()
-	return Options{
-		Env:     Env{Dir: t.TempDir(), ProcRoot: "testdata/node/proc", SysRoot: "testdata/node/sys"},
-		Machine: "a machine", NvidiaSMI: []string{filepath.Join(t.TempDir(), "none")},
-	}
+	return Options{Env: Env{Dir: t.TempDir()}, Machine: named("a machine")}
 }
 
 func runFile(t *testing.T, o Options, file string, probes ...Probe) *Result {
@@ -108,31 +114,30 @@ func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
 		want       assay.Verdict
-		exit       int
 		why        string
 	}{
-		{"kept", "probe: f/good, metric: p95, target: <= 2ms", assay.Pass, 0, "the whole interval keeps"},
-		{"broken", "probe: f/good, metric: p95, target: <= 0.5ms", assay.Fail, 3, "the whole interval breaks"},
-		{"throughput kept", "probe: f/good, metric: throughput, target: '>= 900/s'", assay.Pass, 0, ""},
-		{"throughput broken", "probe: f/good, metric: throughput, target: '>= 2k/s'", assay.Fail, 3, ""},
-		{"too near", "probe: f/good, metric: mean, target: <= 1ms", assay.Unknown, 2, "more samples would decide"},
-		{"a percentile that the samples do not carry", "probe: f/good, metric: p99.99, target: <= 2ms", assay.Unknown, 2, "too few samples"},
-		{"maximum cannot be shown", "probe: f/good, metric: max, target: <= 1s", assay.Unknown, 2, "promise a percentile"},
-		{"maximum broken", "probe: f/good, metric: max, target: <= 0.5ms", assay.Fail, 3, "was seen, which breaks"},
-		{"minimum kept", "probe: f/good, metric: min, target: <= 1ms", assay.Pass, 0, "was seen, which keeps"},
-		{"wrong result", "probe: f/wrong, metric: p95, target: <= 1s", assay.Fail, 3, "41 and not 42"},
-		{"error on the way", "probe: f/breaks, metric: p95, target: <= 1s", assay.Unknown, 2, "the disk is full"},
-		{"a value that is none", "probe: f/nan, metric: mean, target: <= 1s", assay.Unknown, 2, "1 of 5000 samples were no numbers"},
-		{"percentile of batches", "probe: f/batches, metric: p95, target: <= 1s", assay.Unknown, 2, "the mean of a batch has no p95"},
-		{"maximum of batches", "probe: f/batches, metric: max, target: <= 0.1ms", assay.Unknown, 2, "the mean of a batch has no max"},
-		{"mean of batches", "probe: f/batches, metric: mean, target: <= 1s", assay.Pass, 0, ""},
-		{"not available", "probe: f/absent, metric: mean, target: <= 1s", assay.Unknown, 2, "there is no GPU"},
+		{"kept", "probe: f/good, metric: p95, target: <= 2ms", assay.Pass, "the whole interval keeps"},
+		{"broken", "probe: f/good, metric: p95, target: <= 0.5ms", assay.Fail, "the whole interval breaks"},
+		{"throughput kept", "probe: f/good, metric: throughput, target: '>= 900/s'", assay.Pass, ""},
+		{"throughput broken", "probe: f/good, metric: throughput, target: '>= 2k/s'", assay.Fail, ""},
+		{"too near", "probe: f/good, metric: mean, target: <= 1ms", assay.Unknown, "more samples would decide"},
+		{"a percentile that the samples do not carry", "probe: f/good, metric: p99.99, target: <= 2ms", assay.Unknown, "too few samples"},
+		{"maximum cannot be shown", "probe: f/good, metric: max, target: <= 1s", assay.Unknown, "promise a percentile"},
+		{"maximum broken", "probe: f/good, metric: max, target: <= 0.5ms", assay.Fail, "was seen, which breaks"},
+		{"minimum kept", "probe: f/good, metric: min, target: <= 1ms", assay.Pass, "was seen, which keeps"},
+		{"wrong result", "probe: f/wrong, metric: p95, target: <= 1s", assay.Fail, "41 and not 42"},
+		{"error on the way", "probe: f/breaks, metric: p95, target: <= 1s", assay.Unknown, "the disk is full"},
+		{"a value that is none", "probe: f/nan, metric: mean, target: <= 1s", assay.Unknown, "1 of 5000 samples were no numbers"},
+		{"percentile of batches", "probe: f/batches, metric: p95, target: <= 1s", assay.Unknown, "the mean of a batch has no p95"},
+		{"maximum of batches", "probe: f/batches, metric: max, target: <= 0.1ms", assay.Unknown, "the mean of a batch has no max"},
+		{"mean of batches", "probe: f/batches, metric: mean, target: <= 1s", assay.Pass, ""},
+		{"not available", "probe: f/absent, metric: mean, target: <= 1s", assay.Unknown, "there is no GPU"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := runFile(t, fixture(t), claimLines(c.file), probes...)
 			got := r.Claims[0]
-			if got.Verdict != c.want || r.Verdict != c.want || r.Outcome() != c.exit {
-				t.Errorf("verdict %v, of the whole %v, exit %d; want %v, %d: %s", got.Verdict, r.Verdict, r.Outcome(), c.want, c.exit, got.Why)
+			if got.Verdict != c.want || r.Verdict != c.want {
+				t.Errorf("verdict %v, of the whole %v; want %v: %s", got.Verdict, r.Verdict, c.want, got.Why)
 			}
 			if !strings.Contains(got.Why, c.why) {
 				t.Errorf("why: %s", got.Why)
@@ -141,26 +146,26 @@ func TestOutcomes(t *testing.T) {
 	}
 	t.Run("a failure outweighs an unknown", func(t *testing.T) {
 		r := runFile(t, fixture(t), claimLines("probe: f/absent, metric: mean, target: <= 1s", "probe: f/good, metric: mean, target: <= 1us", "probe: f/good, metric: p50, target: <= 1s"), probes...)
-		if r.Outcome() != 3 || !strings.Contains(r.Because, "c1") || !strings.Contains(r.Because, "c0") {
-			t.Errorf("%d: %s", r.Outcome(), r.Because)
+		if r.Verdict != assay.Fail || !strings.Contains(r.Because, "c1") || !strings.Contains(r.Because, "c0") {
+			t.Errorf("%v: %s", r.Verdict, r.Because)
 		}
 	})
 	t.Run("an unknown outweighs a pass", func(t *testing.T) {
 		r := runFile(t, fixture(t), claimLines("probe: f/good, metric: p50, target: <= 1s", "probe: f/absent, metric: mean, target: <= 1s"), probes...)
-		if r.Outcome() != 2 {
-			t.Errorf("%d: %s", r.Outcome(), r.Because)
+		if r.Verdict != assay.Unknown {
+			t.Errorf("%v: %s", r.Verdict, r.Because)
 		}
 	})
 	t.Run("a wrong result fails without a claim", func(t *testing.T) {
 		r := runFile(t, fixture(t), claimLines("probe: f/good, metric: p50, target: <= 1s")+"measure: [f/wrong]\n", probes...)
-		if r.Outcome() != 3 || !strings.Contains(r.Because, "f/wrong") {
-			t.Errorf("%d: %s", r.Outcome(), r.Because)
+		if r.Verdict != assay.Fail || !strings.Contains(r.Because, "f/wrong") {
+			t.Errorf("%v: %s", r.Verdict, r.Because)
 		}
 	})
 	t.Run("goals decide nothing", func(t *testing.T) {
 		r := runFile(t, fixture(t), claimLines("probe: f/good, metric: p50, target: <= 1s, goal: <= 1ns"), probes...)
-		if c := r.Claims[0]; r.Outcome() != 0 || c.GoalVerdict == nil || *c.GoalVerdict != assay.Fail {
-			t.Errorf("%d, goal %v", r.Outcome(), c.GoalVerdict)
+		if c := r.Claims[0]; r.Verdict != assay.Pass || c.GoalVerdict == nil || *c.GoalVerdict != assay.Fail {
+			t.Errorf("%v, goal %v", r.Verdict, c.GoalVerdict)
 		}
 	})
 }
@@ -260,7 +265,7 @@ func TestInterrupted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !r.Interrupted || r.Outcome() != 2 || r.Claims[0].Verdict != assay.Pass || r.Claims[1].Verdict != assay.Unknown || r.Claims[2].Verdict != assay.Unknown {
+		if !r.Interrupted || r.Verdict != assay.Unknown || r.Claims[0].Verdict != assay.Pass || r.Claims[1].Verdict != assay.Unknown || r.Claims[2].Verdict != assay.Unknown {
 			t.Errorf("%+v", r.Claims)
 		}
 		if _, err := os.Stat(filepath.Join(o.Dir, "results.json")); err != nil {
@@ -293,7 +298,7 @@ func TestResultsDirectory(t *testing.T) {
 			t.Errorf("%s is empty (%v)", e.Name(), err)
 		}
 	}
-	want := strings.Fields("consensus.json container_spawn.json cpu_info.txt empty.json gpu_info.txt kernel_info.txt kernel_overhead.json memory_info.txt memory_tiers.json modules_info.txt report.html results.json synthesis.json")
+	want := strings.Fields("consensus.json container_spawn.json cpu_info.txt empty.json kernel_overhead.json memory_tiers.json results.json synthesis.json")
 	if !slices.Equal(names, want) {
 		t.Errorf("files:\n%v\nwant\n%v", names, want)
 	}
@@ -335,8 +340,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	o = fixture(t)
 	o.History, o.Samples = filepath.Join(parent, "history.json"), 100
 	r := runFile(t, o, claimLines("probe: f/x, metric: p50, target: <= 2s"), p)
-	if r.Outcome() != 0 || len(r.Notes) == 0 || !strings.Contains(strings.Join(r.Notes, " "), "not remembered") {
-		t.Errorf("%d: %v", r.Outcome(), r.Notes)
+	if r.Verdict != assay.Pass || len(r.Notes) == 0 || !strings.Contains(strings.Join(r.Notes, " "), "not remembered") {
+		t.Errorf("%v: %v", r.Verdict, r.Notes)
 	}
 }
 
@@ -352,7 +357,7 @@ func TestEmptyProbe(t *testing.T) {
 	if !strings.Contains(e.line(), "[") {
 		t.Errorf("no interval in %q", e.line())
 	}
-	if r.Outcome() != 2 {
+	if r.Verdict != assay.Unknown {
 		t.Error("a suite without claims passed")
 	}
 }

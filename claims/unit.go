@@ -127,6 +127,13 @@ func formatValue(v float64, unit string, significant int) string {
 	if math.IsInf(v, 0) {
 		return map[bool]string{true: "∞", false: "−∞"}[v > 0]
 	}
+	of, name := Scale(v, unit)
+	return strings.TrimSpace(digitsOf(v/of, significant) + " " + name)
+}
+
+// Scale is the unit in which people read a value of that size, and how many of
+// the probe's own unit it is: 49.1e-6 s is read in µs, each 1e-6 s.
+func Scale(v float64, unit string) (of float64, name string) {
 	type step struct {
 		of   float64
 		name string
@@ -144,21 +151,20 @@ func formatValue(v float64, unit string, significant int) string {
 	case "hertz":
 		steps = []step{{1e9, "GHz"}, {1e6, "MHz"}, {1, "Hz"}}
 	case unitRatio:
-		return digitsOf(v*100, significant) + " %"
+		return 0.01, "%"
 	default:
-		return strings.TrimSpace(digitsOf(v, significant) + " " + strings.TrimPrefix(unit, "1"))
-	}
-	at := steps[len(steps)-1]
-	for _, s := range steps {
-		if math.Abs(v) >= 0.9995*s.of {
-			at = s
-			break
-		}
+		return 1, strings.TrimPrefix(unit, "1")
 	}
 	if v == 0 && unit == unitSeconds {
-		at = steps[0]
+		return 1, "s"
 	}
-	return digitsOf(v/at.of, significant) + " " + at.name
+	for _, s := range steps {
+		if math.Abs(v) >= 0.9995*s.of {
+			return s.of, s.name
+		}
+	}
+	last := steps[len(steps)-1]
+	return last.of, last.name
 }
 
 // digits writes three significant digits.

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-bench/assay/claims/engine"
 	"github.com/assay-bench/assay/claims/gpu"
 	"github.com/assay-bench/assay/claims/host"
+	"github.com/assay-bench/assay/claims/show"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/report"
@@ -92,10 +93,10 @@ Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 
 func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Writer) error {
 	write := map[string]func(*claims.Result) error{
-		"text":   func(r *claims.Result) error { return r.Text(stdout) },
+		"text":   func(r *claims.Result) error { return show.Text(stdout, r) },
 		"json":   func(r *claims.Result) error { return r.JSON(stdout) },
-		"junit":  func(r *claims.Result) error { return r.JUnit(stdout) },
-		"github": func(r *claims.Result) error { return r.GitHub(stdout) },
+		"junit":  func(r *claims.Result) error { return show.JUnit(stdout, r) },
+		"github": func(r *claims.Result) error { return show.GitHub(stdout, r) },
 	}[f.format]
 	if write == nil {
 		return fmt.Errorf("unknown format %q; known are text, json, junit, github", f.format)
@@ -130,11 +131,13 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 	if o.Env.NVML, err = native.Command("nvml"); err != nil {
 		return err
 	}
+	p.Say("collecting system information")
+	o.Machine = host.ReadMachine(ctx, host.MachineOptions{})
 	r, err := claims.Run(ctx, suite, o)
 	if err != nil {
 		return err
 	}
-	if err := r.Write(o.Dir); err != nil {
+	if err := show.Write(o.Dir, r); err != nil {
 		return err
 	}
 	p.Clear()

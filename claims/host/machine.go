@@ -1,9 +1,8 @@
-package claims
+package host
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,15 +13,29 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/assay-bench/assay/claims"
 )
 
-// system is what the machine says of itself: the texts of the info files, and
+// MachineOptions say where a machine is read. The zero value reads this one.
+type MachineOptions struct {
+	// ProcRoot and SysRoot are where procfs and sysfs are; empty: /proc, /sys.
+	ProcRoot, SysRoot string
+	// NvidiaSMI is the command that tells about NVIDIA's GPUs; nil: nvidia-smi,
+	// where there is one.
+	NvidiaSMI []string
+}
+
+// Machine is what the machine tells of itself: the texts of the info files, and
 // the readings that advice rests on. A reading that was not obtained is absent.
-type system struct {
+type Machine struct {
+	o     MachineOptions
 	texts map[string]string // by file name
 	facts map[string]string // by the path or name of the reading
 	gpus  []gpuFacts
 }
+
+var _ claims.Machine = (*Machine)(nil)
 
 // gpuFacts is one GPU's section of nvidia-smi -q, by "Section/Key".
 type gpuFacts struct {
@@ -34,7 +47,7 @@ type gpuFacts struct {
 const mostRead = 1 << 20
 
 // read gives the text of a file below the machine's roots; absent is "".
-func (s *system) read(root, path string) string {
+func (m *Machine) read(root, path string) string {
 	f, err := os.Open(filepath.Join(root, path))
 	if err != nil {
 		return ""
@@ -47,25 +60,47 @@ func (s *system) read(root, path string) string {
 	return string(b)
 }
 
-// readSystem collects the seed's five info files.
-func readSystem(ctx context.Context, o Options) *system {
-	s := &system{texts: map[string]string{}, facts: map[string]string{}}
-	proc, sys := o.Env.ProcRoot, o.Env.SysRoot
-	s.texts["cpu_info.txt"] = s.cpu(proc, sys)
-	s.texts["memory_info.txt"] = orSay(s.read(proc, "meminfo"), "no memory information: meminfo cannot be read")
-	s.texts["kernel_info.txt"] = s.kernel(proc)
-	s.texts["modules_info.txt"] = s.modules(proc)
-	s.texts["gpu_info.txt"] = s.gpu(ctx, o)
-	s.tunables(proc, sys)
-	s.counters(proc)
-	return s
+// ReadMachine reads the machine as it is before a run.
+func ReadMachine(ctx context.Context, o MachineOptions) *Machine {
+	if o.ProcRoot == "" {
+		o.ProcRoot = "/proc"
+	}
+	if o.SysRoot == "" {
+		o.SysRoot = "/sys"
+	}
+	m := &Machine{o: o, texts: map[string]string{}, facts: map[string]string{}}
+	m.texts["cpu_info.txt"] = m.cpu(o.ProcRoot, o.SysRoot)
+	m.texts["memory_info.txt"] = orSay(m.read(o.ProcRoot, "meminfo"), "no memory information: meminfo cannot be read")
+	m.texts["kernel_info.txt"] = m.kernel(o.ProcRoot)
+	m.texts["modules_info.txt"] = m.modules(o.ProcRoot)
+	m.texts["gpu_info.txt"] = m.gpu(ctx, o.NvidiaSMI)
+	m.tunables(o.ProcRoot, o.SysRoot)
+	m.counters(o.ProcRoot)
+	return m
 }
 
-// readAgain reads the counters after the run, for what happened meanwhile.
-func readAgain(before *system, o Options) *system {
-	s := &system{facts: map[string]string{}, gpus: before.gpus}
-	s.counters(o.Env.ProcRoot)
-	return s
+// Name tells this machine from others that share a history: the host's name, its
+// CPU and its memory.
+func (m *Machine) Name() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unnamed"
+	}
+	name := host + ", " + m.facts["cpus"] + " × " + m.facts["cpu model"]
+	if kb, ok := m.number("MemTotal"); ok {
+		name += fmt.Sprintf(", %.0f GiB", kb/(1<<20))
+	}
+	return clip(name, 300)
+}
+
+// Files are the texts of the info files by name.
+func (m *Machine) Files() map[string]string { return m.texts }
+
+// now reads the counters again, for what happened since.
+func (m *Machine) now() *Machine {
+	after := &Machine{facts: map[string]string{}}
+	after.counters(m.o.ProcRoot)
+	return after
 }
 
 func orSay(text, say string) string {
@@ -77,8 +112,8 @@ func orSay(text, say string) string {
 
 // cpu is what lscpu is asked for, by the files it reads: a summary, then the
 // first processor's own words.
-func (s *system) cpu(proc, sys string) string {
-	info := s.read(proc, "cpuinfo")
+func (m *Machine) cpu(proc, sys string) string {
+	info := m.read(proc, "cpuinfo")
 	if info == "" {
 		return "no CPU information: cpuinfo cannot be read\n"
 	}
@@ -93,39 +128,39 @@ func (s *system) cpu(proc, sys string) string {
 		case "processor":
 			count++
 		case "model name":
-			s.fact("cpu model", value)
+			m.fact("cpu model", value)
 		}
 	}
-	s.fact("cpus", strconv.Itoa(count))
+	m.fact("cpus", strconv.Itoa(count))
 	var b strings.Builder
-	fmt.Fprintf(&b, "Architecture: %s\nCPUs: %d\nOnline: %s", runtime.GOARCH, count, orSay(s.read(sys, "devices/system/cpu/online"), "not known"))
+	fmt.Fprintf(&b, "Architecture: %s\nCPUs: %d\nOnline: %s", runtime.GOARCH, count, orSay(m.read(sys, "devices/system/cpu/online"), "not known"))
 	for _, level := range []string{"index0", "index1", "index2", "index3"} {
 		dir := filepath.Join("devices/system/cpu/cpu0/cache", level)
-		if size := strings.TrimSpace(s.read(sys, filepath.Join(dir, "size"))); size != "" {
-			fmt.Fprintf(&b, "Cache: L%s %s %s\n", strings.TrimSpace(s.read(sys, filepath.Join(dir, "level"))), strings.TrimSpace(s.read(sys, filepath.Join(dir, "type"))), size)
+		if size := strings.TrimSpace(m.read(sys, filepath.Join(dir, "size"))); size != "" {
+			fmt.Fprintf(&b, "Cache: L%s %s %s\n", strings.TrimSpace(m.read(sys, filepath.Join(dir, "level"))), strings.TrimSpace(m.read(sys, filepath.Join(dir, "type"))), size)
 		}
 	}
 	for _, kind := range []string{"vulnerabilities"} {
 		entries, _ := os.ReadDir(filepath.Join(sys, "devices/system/cpu", kind))
 		for _, e := range entries {
-			fmt.Fprintf(&b, "%s: %s\n", e.Name(), strings.TrimSpace(s.read(sys, filepath.Join("devices/system/cpu", kind, e.Name()))))
+			fmt.Fprintf(&b, "%s: %s\n", e.Name(), strings.TrimSpace(m.read(sys, filepath.Join("devices/system/cpu", kind, e.Name()))))
 		}
 	}
 	return b.String() + "\n" + strings.TrimRight(first, "\n") + "\n"
 }
 
-func (s *system) kernel(proc string) string {
+func (m *Machine) kernel(proc string) string {
 	var b strings.Builder
-	b.WriteString(orSay(s.read(proc, "version"), "no kernel information: version cannot be read"))
-	if line := s.read(proc, "cmdline"); line != "" {
+	b.WriteString(orSay(m.read(proc, "version"), "no kernel information: version cannot be read"))
+	if line := m.read(proc, "cmdline"); line != "" {
 		b.WriteString("command line: " + line)
 	}
 	return b.String()
 }
 
 // modules are all that are loaded; the seed's own are looked for by name.
-func (s *system) modules(proc string) string {
-	text := s.read(proc, "modules")
+func (m *Machine) modules(proc string) string {
+	text := m.read(proc, "modules")
 	if text == "" {
 		return "no modules: the list cannot be read or is empty\n"
 	}
@@ -136,12 +171,11 @@ func (s *system) modules(proc string) string {
 		}
 	}
 	slices.Sort(names)
-	s.fact("modules", strings.Join(names, " "))
+	m.fact("modules", strings.Join(names, " "))
 	return text
 }
 
-func (s *system) gpu(ctx context.Context, o Options) string {
-	argv := o.NvidiaSMI
+func (m *Machine) gpu(ctx context.Context, argv []string) string {
 	if argv == nil {
 		path, err := exec.LookPath("nvidia-smi")
 		if err != nil {
@@ -162,7 +196,7 @@ func (s *system) gpu(ctx context.Context, o Options) string {
 		}
 		return fmt.Sprintf("no GPU information: nvidia-smi: %s\n%s", why, out.b.String())
 	}
-	s.gpus = parseSMI(out.b.String())
+	m.gpus = parseSMI(out.b.String())
 	return out.b.String()
 }
 
@@ -220,97 +254,78 @@ func parseSMI(text string) []gpuFacts {
 	return all
 }
 
-func (s *system) fact(name, value string) {
+func (m *Machine) fact(name, value string) {
 	if value = strings.TrimSpace(value); value != "" {
-		s.facts[name] = clip(value, 8192)
+		m.facts[name] = clip(value, 8192)
 	}
 }
 
 // tunables are the settings that advice is given on.
-func (s *system) tunables(proc, sys string) {
+func (m *Machine) tunables(proc, sys string) {
 	governors, _ := filepath.Glob(filepath.Join(sys, "devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"))
 	var kinds []string
 	for _, path := range governors {
-		g := strings.TrimSpace(s.read("", path))
+		g := strings.TrimSpace(m.read("", path))
 		if g != "" && !slices.Contains(kinds, g) {
 			kinds = append(kinds, g)
 		}
 	}
 	slices.Sort(kinds)
-	s.fact("governors", strings.Join(kinds, " "))
+	m.fact("governors", strings.Join(kinds, " "))
 	for name, path := range map[string]string{
 		"no_turbo": "devices/system/cpu/intel_pstate/no_turbo", "boost": "devices/system/cpu/cpufreq/boost",
 		"thp": "kernel/mm/transparent_hugepage/enabled", "smt": "devices/system/cpu/smt/active",
 	} {
-		s.fact(name, s.read(sys, path))
+		m.fact(name, m.read(sys, path))
 	}
 	for _, name := range []string{"swappiness", "dirty_ratio", "dirty_background_ratio", "overcommit_memory", "zone_reclaim_mode", "max_map_count"} {
-		s.fact("vm."+name, s.read(proc, "sys/vm/"+name))
+		m.fact("vm."+name, m.read(proc, "sys/vm/"+name))
 	}
-	s.fact("kernel.numa_balancing", s.read(proc, "sys/kernel/numa_balancing"))
+	m.fact("kernel.numa_balancing", m.read(proc, "sys/kernel/numa_balancing"))
 }
 
 // counters are readings whose change over the run says what happened.
-func (s *system) counters(proc string) {
-	for line := range strings.Lines(s.read(proc, "meminfo")) {
+func (m *Machine) counters(proc string) {
+	for line := range strings.Lines(m.read(proc, "meminfo")) {
 		if key, value, ok := strings.Cut(line, ":"); ok {
 			switch key {
 			case "MemTotal", "MemAvailable", "SwapTotal", "SwapFree":
-				s.fact(key, strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+				m.fact(key, strings.TrimSuffix(strings.TrimSpace(value), " kB"))
 			}
 		}
 	}
-	for line := range strings.Lines(s.read(proc, "vmstat")) {
+	for line := range strings.Lines(m.read(proc, "vmstat")) {
 		if key, value, ok := strings.Cut(line, " "); ok {
 			switch key {
 			case "pswpin", "pswpout", "pgmajfault", "oom_kill":
-				s.fact(key, value)
+				m.fact(key, value)
 			}
 		}
 	}
-	if line, _, ok := strings.Cut(s.read(proc, "stat"), "\n"); ok {
-		s.fact("stat", line)
+	if line, _, ok := strings.Cut(m.read(proc, "stat"), "\n"); ok {
+		m.fact("stat", line)
 	}
 	for _, what := range []string{"cpu", "memory", "io"} {
-		for line := range strings.Lines(s.read(proc, "pressure/"+what)) {
+		for line := range strings.Lines(m.read(proc, "pressure/"+what)) {
 			if rest, ok := strings.CutPrefix(line, "some "); ok {
 				_, total, _ := strings.Cut(rest, "total=")
-				s.fact("pressure "+what, total)
+				m.fact("pressure "+what, total)
 			}
 		}
 	}
-	s.fact("loadavg", s.read(proc, "loadavg"))
+	m.fact("loadavg", m.read(proc, "loadavg"))
 }
 
 // number is a fact as a number; ok is false when it is absent or none.
-func (s *system) number(name string) (float64, bool) {
-	v, err := strconv.ParseFloat(s.facts[name], 64)
+func (m *Machine) number(name string) (float64, bool) {
+	v, err := strconv.ParseFloat(m.facts[name], 64)
 	return v, err == nil
 }
 
-// write puts the info files into the results directory.
-func (s *system) write(dir string) error {
-	var errs []error
-	for name, text := range s.texts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			errs = append(errs, fmt.Errorf("write system information: %w", err))
-		}
+// clip bounds text that goes into an error or a report.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return errors.Join(errs...)
-}
-
-// machineName tells this machine from others that share a history.
-func machineName(proc string) string {
-	s := &system{facts: map[string]string{}}
-	s.cpu(proc, os.DevNull)
-	s.counters(proc)
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unnamed"
-	}
-	name := host + ", " + s.facts["cpus"] + " × " + s.facts["cpu model"]
-	if kb, ok := s.number("MemTotal"); ok {
-		name += fmt.Sprintf(", %.0f GiB", kb/(1<<20))
-	}
-	return clip(name, 300)
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -1,47 +1,35 @@
-package claims
+package host
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/claims"
 )
 
-// Advice is something to look at or to change, with the readings that it rests
-// on. Nothing here is ever applied by us: a measurement that changes the machine
-// measures another machine. What was not read gives no advice.
-type Advice struct {
-	Kind     string   `json:"kind"`  // bottleneck, variation, tuning, hardware
-	About    string   `json:"about"` // a claim, a probe or a setting
-	Text     string   `json:"text"`
-	Evidence []string `json:"evidence"`
-	// Command is what to type, as root where it says sudo; empty: there is no one
-	// command.
-	Command string `json:"command,omitempty"`
-}
+// Advice makes the advice of a run from its results and from readings before and
+// after it. What was not read gives none.
+func (m *Machine) Advice(r *claims.Result) []claims.Advice { return m.advise(m.now(), r) }
 
-// advise makes the advice of a run from readings before and after it.
-func advise(before, after *system, r *Result) []Advice {
-	var out []Advice
-	out = append(out, bottlenecks(r)...)
-	out = append(out, contention(before, after, r.Ended.Sub(r.Started).Seconds())...)
-	out = append(out, variation(r)...)
-	out = append(out, before.tuning()...)
-	out = append(out, before.gpuTuning()...)
-	return out
+func (m *Machine) advise(after *Machine, r *claims.Result) []claims.Advice {
+	return slices.Concat(
+		bottlenecks(r), contention(m, after, r.Ended.Sub(r.Started).Seconds()), variation(r),
+		m.tuning(), m.gpuTuning())
 }
 
 // bottlenecks are the claims that are furthest from being kept: what to work on
 // first.
-func bottlenecks(r *Result) []Advice {
+func bottlenecks(r *claims.Result) []claims.Advice {
 	worst, by := -1, 1.0
 	for i, c := range r.Claims {
 		if c.Verdict != assay.Fail || !c.Measured.Known() {
 			continue
 		}
-		if off := c.shortfall(); off > by {
+		if off := shortfall(c); off > by {
 			worst, by = i, off
 		}
 	}
@@ -49,16 +37,16 @@ func bottlenecks(r *Result) []Advice {
 		return nil
 	}
 	c := r.Claims[worst]
-	return []Advice{{
+	return []claims.Advice{{
 		Kind: "bottleneck", About: c.Name,
-		Text:     fmt.Sprintf("%s is the furthest from its promise, by a factor of %s: start with %s.", c.Name, digits(by), c.Probe),
-		Evidence: []string{fmt.Sprintf("%s of %s: %s, promised %s", c.Metric, c.Probe, FormatInterval(c.Measured, c.Unit), c.Target)},
+		Text:     fmt.Sprintf("%s is the furthest from its promise, by a factor of %s: start with %s.", c.Name, claims.FormatValue(by, ""), c.Probe),
+		Evidence: []string{fmt.Sprintf("%s of %s: %s, promised %s", c.Metric, c.Probe, claims.FormatInterval(c.Measured, c.Unit), c.Target)},
 	}}
 }
 
 // shortfall is by which factor the estimate misses the target; 1 and less: it
 // does not.
-func (c ClaimResult) shortfall() float64 {
+func shortfall(c claims.ClaimResult) float64 {
 	if !(c.Measured.Est > 0) || !(c.Target.Value > 0) {
 		return 0
 	}
@@ -69,8 +57,8 @@ func (c ClaimResult) shortfall() float64 {
 }
 
 // contention is what else went on while we measured.
-func contention(before, after *system, seconds float64) []Advice {
-	var out []Advice
+func contention(before, after *Machine, seconds float64) []claims.Advice {
+	var out []claims.Advice
 	grew := func(name string) (float64, bool) {
 		a, okA := before.number(name)
 		b, okB := after.number(name)
@@ -83,23 +71,23 @@ func contention(before, after *system, seconds float64) []Advice {
 	} {
 		// A tenth of the time is far above an idle machine's.
 		if us, ok := grew(x.name); ok && seconds > 0 && us/1e6 > seconds/10 {
-			out = append(out, Advice{Kind: "bottleneck", About: x.what, Text: x.text,
+			out = append(out, claims.Advice{Kind: "bottleneck", About: x.what, Text: x.text,
 				Evidence: []string{fmt.Sprintf("/proc/pressure/%s: some work was held up for %.1f s of %.1f s", x.what, us/1e6, seconds)}})
 		}
 	}
 	if pages, ok := grew("pswpin"); ok {
 		if outs, ok := grew("pswpout"); ok && pages+outs > 0 {
-			out = append(out, Advice{Kind: "bottleneck", About: "swap", Text: "Memory was swapped during the run: latencies of memory are those of the disk.",
+			out = append(out, claims.Advice{Kind: "bottleneck", About: "swap", Text: "Memory was swapped during the run: latencies of memory are those of the disk.",
 				Evidence: []string{fmt.Sprintf("/proc/vmstat: %.0f pages swapped in and %.0f out", pages, outs)}})
 		}
 	}
 	if kills, ok := grew("oom_kill"); ok && kills > 0 {
-		out = append(out, Advice{Kind: "hardware", About: "memory", Text: "The kernel killed a process for want of memory during the run: more memory, or less at once.",
+		out = append(out, claims.Advice{Kind: "hardware", About: "memory", Text: "The kernel killed a process for want of memory during the run: more memory, or less at once.",
 			Evidence: []string{fmt.Sprintf("/proc/vmstat: oom_kill rose by %.0f", kills)}})
 	}
 	if share, ok := stolen(before.facts["stat"], after.facts["stat"]); ok && share > 0.02 {
-		out = append(out, Advice{Kind: "bottleneck", About: "hypervisor", Text: "The hypervisor gave this machine's CPU time to others: measure on a machine of your own.",
-			Evidence: []string{fmt.Sprintf("/proc/stat: %s %% of CPU time was stolen", digits(100*share))}})
+		out = append(out, claims.Advice{Kind: "bottleneck", About: "hypervisor", Text: "The hypervisor gave this machine's CPU time to others: measure on a machine of your own.",
+			Evidence: []string{fmt.Sprintf("/proc/stat: %s %% of CPU time was stolen", claims.FormatValue(100*share, ""))}})
 	}
 	return out
 }
@@ -130,17 +118,17 @@ func stolen(before, after string) (float64, bool) {
 }
 
 // variation names the probes whose tail is far from their middle.
-func variation(r *Result) []Advice {
-	var out []Advice
+func variation(r *claims.Result) []claims.Advice {
+	var out []claims.Advice
 	for _, p := range r.Probes {
-		if p.Status != Measured || p.P50 == nil || p.P99 == nil || !p.P50.Known() || !p.P99.Known() || math.IsNaN(p.P99.Lo) || math.IsNaN(p.P50.Hi) || !(p.P50.Hi > 0) {
+		if p.Status != claims.Measured || p.P50 == nil || p.P99 == nil || !p.P50.Known() || !p.P99.Known() || math.IsNaN(p.P99.Lo) || math.IsNaN(p.P50.Hi) || !(p.P50.Hi > 0) {
 			continue
 		}
 		if ratio := p.P99.Lo / p.P50.Hi; p.Better == assay.Lower.String() && ratio > 5 && len(out) < 5 {
-			out = append(out, Advice{Kind: "variation", About: p.Name,
-				Text: fmt.Sprintf("One in a hundred takes at least %s times as long as the middle: look at what happens then (other work, clocks, page faults) before the code of the usual case.", digits(ratio)),
+			out = append(out, claims.Advice{Kind: "variation", About: p.Name,
+				Text: fmt.Sprintf("One in a hundred takes at least %s times as long as the middle: look at what happens then (other work, clocks, page faults) before the code of the usual case.", claims.FormatValue(ratio, "")),
 				Evidence: []string{fmt.Sprintf("p50 %s, p99 %s, %d mild and %d extreme outliers of %d samples",
-					FormatInterval(*p.P50, p.Unit), FormatInterval(*p.P99, p.Unit), p.Outliers.Mild, p.Outliers.Extreme, p.Samples)}})
+					claims.FormatInterval(*p.P50, p.Unit), claims.FormatInterval(*p.P99, p.Unit), p.Outliers.Mild, p.Outliers.Extreme, p.Samples)}})
 		}
 	}
 	return out

@@ -1,35 +1,33 @@
-package claims
+package host
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/claims"
 )
 
-func nodeSystem(t *testing.T, smi ...string) *system {
+func nodeMachine(t *testing.T, smi ...string) *Machine {
 	t.Helper()
-	o := fixture(t).filled()
-	if smi != nil {
-		o.NvidiaSMI = smi
-	}
-	return readSystem(t.Context(), o)
+	return ReadMachine(t.Context(), MachineOptions{ProcRoot: "testdata/node/proc", SysRoot: "testdata/node/sys", NvidiaSMI: smi})
 }
 
 // Each advice comes from a reading, names it, and says what to type.
 func TestAdviceFromReadings(t *testing.T) {
-	before := nodeSystem(t, "sh", "-c", "cat testdata/nvidia-smi-q.txt")
-	after := &system{facts: map[string]string{
+	before := nodeMachine(t, "sh", "-c", "cat testdata/nvidia-smi-q.txt")
+	after := &Machine{facts: map[string]string{
 		"pressure cpu": "3000000", "pressure memory": "1000000", "pressure io": "1200000",
 		"pswpin": "110", "pswpout": "200", "oom_kill": "1", "stat": "cpu  1500 0 1000 8400 0 0 0 100 0 0",
 	}}
-	r := &Result{Started: time.Unix(0, 0), Ended: time.Unix(10, 0), Claims: []ClaimResult{
-		{Claim: Claim{Name: "near", Probe: "a/b", Metric: "p50", Target: Target{Op: "<=", Value: 1, Unit: "s"}}, Unit: "s", Verdict: assay.Fail, Measured: assay.Quantity{N: 9, Est: 1.1, Lo: 1.05, Hi: 1.2}},
-		{Claim: Claim{Name: "far", Probe: "a/c", Metric: "throughput", Target: Target{Op: ">=", Value: 100, Unit: "1/s"}}, Unit: "1/s", Verdict: assay.Fail, Measured: assay.Quantity{N: 9, Est: 10, Lo: 9, Hi: 11}},
-		{Claim: Claim{Name: "kept", Probe: "a/d", Metric: "p50", Target: Target{Op: "<=", Value: 1, Unit: "s"}}, Unit: "s", Verdict: assay.Pass, Measured: assay.Quantity{N: 9, Est: 0.1, Lo: 0.1, Hi: 0.1}},
+	r := &claims.Result{Started: time.Unix(0, 0), Ended: time.Unix(10, 0), Claims: []claims.ClaimResult{
+		{Claim: claims.Claim{Name: "near", Probe: "a/b", Metric: "p50", Target: claims.Target{Op: "<=", Value: 1, Unit: "s"}}, Unit: "s", Verdict: assay.Fail, Measured: assay.Quantity{N: 9, Est: 1.1, Lo: 1.05, Hi: 1.2}},
+		{Claim: claims.Claim{Name: "far", Probe: "a/c", Metric: "throughput", Target: claims.Target{Op: ">=", Value: 100, Unit: "1/s"}}, Unit: "1/s", Verdict: assay.Fail, Measured: assay.Quantity{N: 9, Est: 10, Lo: 9, Hi: 11}},
+		{Claim: claims.Claim{Name: "kept", Probe: "a/d", Metric: "p50", Target: claims.Target{Op: "<=", Value: 1, Unit: "s"}}, Unit: "s", Verdict: assay.Pass, Measured: assay.Quantity{N: 9, Est: 0.1, Lo: 0.1, Hi: 0.1}},
 	}}
-	all := advise(before, after, r)
+	all := before.advise(after, r)
 	for _, c := range []struct{ about, kind, evidence, command string }{
 		{"far", "bottleneck", "promised >= 100 /s", ""},
 		{"cpu", "bottleneck", "held up for 2.0 s of 10.0 s", ""},
@@ -74,25 +72,23 @@ func TestAdviceFromReadings(t *testing.T) {
 
 // What could not be read gives no advice, and the info files say so.
 func TestAdviceNeedsReadings(t *testing.T) {
-	o := fixture(t).filled()
-	o.Env.ProcRoot, o.Env.SysRoot = t.TempDir(), t.TempDir()
-	s := readSystem(t.Context(), o)
-	if all := advise(s, readAgain(s, o), &Result{Started: time.Unix(0, 0), Ended: time.Unix(9, 0)}); len(all) != 0 {
+	m := ReadMachine(t.Context(), MachineOptions{ProcRoot: t.TempDir(), SysRoot: t.TempDir(), NvidiaSMI: []string{filepath.Join(t.TempDir(), "none")}})
+	if all := m.Advice(&claims.Result{Started: time.Unix(0, 0), Ended: time.Unix(9, 0)}); len(all) != 0 {
 		t.Errorf("advice from nothing: %+v", all)
 	}
 	for _, name := range []string{"gpu_info.txt", "cpu_info.txt", "memory_info.txt", "kernel_info.txt", "modules_info.txt"} {
-		if text := s.texts[name]; !strings.HasPrefix(text, "no ") {
+		if text := m.Files()[name]; !strings.HasPrefix(text, "no ") {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
 }
 
 func TestHostileSMI(t *testing.T) {
-	s := nodeSystem(t, "sh", "-c", "yes 'GPU 1' | head -c 5000000; yes '  a : b' | head -c 5000000")
+	s := nodeMachine(t, "sh", "-c", "yes 'GPU 1' | head -c 5000000; yes '  a : b' | head -c 5000000")
 	if len(s.gpus) > 64 || len(s.texts["gpu_info.txt"]) > mostRead+1000 {
 		t.Errorf("%d GPUs, %d bytes", len(s.gpus), len(s.texts["gpu_info.txt"]))
 	}
-	if s := nodeSystem(t, "sh", "-c", "echo No devices were found; exit 9"); !strings.Contains(s.texts["gpu_info.txt"], "exit status 9") || !strings.Contains(s.texts["gpu_info.txt"], "No devices") {
+	if s := nodeMachine(t, "sh", "-c", "echo No devices were found; exit 9"); !strings.Contains(s.texts["gpu_info.txt"], "exit status 9") || !strings.Contains(s.texts["gpu_info.txt"], "No devices") {
 		t.Errorf("%q", s.texts["gpu_info.txt"])
 	}
 }

@@ -1,4 +1,4 @@
-package claims
+package show
 
 import (
 	"fmt"
@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/claims"
 	"github.com/assay-bench/assay/report"
 )
 
 // mostCharts bounds the report: a chart for each probe with a claim.
 const mostCharts = 12
 
-// Page is the whole report.
-func (r *Result) Page() report.Page {
+// wholePage is the whole report.
+func (r shown) wholePage() report.Page {
 	p := r.page(r.probesTable())
 	p.Blocks = append(p.Blocks, report.Heading{Text: "Samples"})
 	n := len(p.Blocks)
@@ -31,7 +32,7 @@ func (r *Result) Page() report.Page {
 }
 
 // textPage is the report without its pictures, which a terminal has no room for.
-func (r *Result) textPage() report.Page {
+func (r shown) textPage() report.Page {
 	p := r.page(r.narrowTable())
 	advice := report.List{Head: "advice"}
 	for _, a := range r.Advice {
@@ -50,7 +51,7 @@ func (r *Result) textPage() report.Page {
 	return p
 }
 
-func (r *Result) page(probes report.Table) report.Page {
+func (r shown) page(probes report.Table) report.Page {
 	p := report.Page{Title: r.Name}
 	p.Blocks = append(p.Blocks, report.Verdict{
 		Of: r.Machine, Verdict: r.Verdict, Why: r.Because, Score: assay.UnknownQuantity(""),
@@ -73,16 +74,16 @@ func (r *Result) page(probes report.Table) report.Page {
 	return p
 }
 
-func (r *Result) claimsTable() report.Table {
+func (r shown) claimsTable() report.Table {
 	t := report.Table{Columns: []report.Column{{Name: "claim"}, {Name: "verdict", Words: true}, {Name: "promised"}, {Name: "[low estimate high]"}, {Name: "of", Words: true}, {Name: "why", Words: true}},
 		Note: "A claim passes when its whole 95 % interval keeps the promise and fails when the whole interval breaks it; in between it is unknown."}
 	for _, c := range r.Claims {
-		t.Rows = append(t.Rows, []string{c.Name, c.Verdict.String(), c.Target.String(), FormatInterval(c.Measured, c.Unit), c.Metric + " of " + c.Probe, c.Why})
+		t.Rows = append(t.Rows, []string{c.Name, c.Verdict.String(), c.Target.String(), claims.FormatInterval(c.Measured, c.Unit), c.Metric + " of " + c.Probe, c.Why})
 	}
 	return t
 }
 
-func (r *Result) goalsTable() (report.Table, bool) {
+func (r shown) goalsTable() (report.Table, bool) {
 	t := report.Table{Title: "Goals", Columns: []report.Column{{Name: "claim"}, {Name: "goal"}, {Name: "[low estimate high]"}, {Name: "reached", Words: true}},
 		Note: "Goals are where somebody wants to be. They decide nothing."}
 	for _, c := range r.Claims {
@@ -98,13 +99,13 @@ func (r *Result) goalsTable() (report.Table, bool) {
 		case c.GoalVerdict != nil && *c.GoalVerdict == assay.Fail:
 			reached = "no"
 		}
-		t.Rows = append(t.Rows, []string{c.Name, c.Goal.String(), FormatInterval(c.Measured, c.Unit), reached})
+		t.Rows = append(t.Rows, []string{c.Name, c.Goal.String(), claims.FormatInterval(c.Measured, c.Unit), reached})
 	}
 	return t, len(t.Rows) > 0
 }
 
 // margins draws the claims on one scale: measured over promised.
-func (r *Result) margins() (report.Chart, bool) {
+func (r shown) margins() (report.Chart, bool) {
 	c := report.Chart{Title: "Measured against promised", Kind: report.ChartBars, X: report.Axis{Label: "claim"}, Y: report.Axis{Label: "share of the promise", Unit: "%", Zero: true},
 		Note: "100 % is the promise itself: below it is good for <=, above it for >=. Claims without a measurement are not drawn."}
 	line := report.Line{Name: "measured ÷ promised"}
@@ -128,11 +129,11 @@ func (r *Result) margins() (report.Chart, bool) {
 	return c, true
 }
 
-func (r *Result) probesTable() report.Table {
+func (r shown) probesTable() report.Table {
 	t := report.Table{Columns: []report.Column{{Name: "probe"}, {Name: "samples"}, {Name: "mean"}, {Name: "p50"}, {Name: "p95"}, {Name: "p99"}, {Name: "outliers"}},
 		Note: "Intervals are [low estimate high] at 95 %. Outliers are marked by Tukey's fences and are in every figure. The empty probe is what measuring itself takes; it is subtracted nowhere. A dash: not to be had, for the reason in results.json."}
-	for _, p := range append([]ProbeResult{r.Empty}, r.Probes...) {
-		if p.Samples == 0 || p.Status == Wrong {
+	for _, p := range append([]claims.ProbeResult{r.Empty}, r.Probes...) {
+		if p.Samples == 0 || p.Status == claims.Wrong {
 			continue
 		}
 		show := func(q *assay.Quantity) string {
@@ -142,7 +143,7 @@ func (r *Result) probesTable() report.Table {
 			if q.Known() && math.IsNaN(q.Lo) {
 				return "too few"
 			}
-			return FormatInterval(*q, p.Unit)
+			return claims.FormatInterval(*q, p.Unit)
 		}
 		n := fmt.Sprint(p.Samples)
 		if p.Batch > 1 {
@@ -159,7 +160,7 @@ func (r *Result) probesTable() report.Table {
 
 // narrowTable is the probes' table for a terminal: one interval, and the tail as
 // points where they have one.
-func (r *Result) narrowTable() report.Table {
+func (r shown) narrowTable() report.Table {
 	t := report.Table{Columns: []report.Column{{Name: "probe"}, {Name: "samples"}, {Name: "of", Words: true}, {Name: "[low estimate high]"}, {Name: "p95"}, {Name: "p99"}, {Name: "outliers"}, {Name: "since the last run", Words: true}},
 		Note: "Outliers are marked by Tukey's fences and are in every figure. The empty probe is what measuring itself takes; it is subtracted nowhere."}
 	point := func(q *assay.Quantity, unit string) string {
@@ -169,10 +170,10 @@ func (r *Result) narrowTable() report.Table {
 		case math.IsNaN(q.Lo):
 			return "too few"
 		}
-		return FormatValue(q.Est, unit)
+		return claims.FormatValue(q.Est, unit)
 	}
-	for _, p := range append([]ProbeResult{r.Empty}, r.Probes...) {
-		if p.Samples == 0 || p.Status == Wrong || p.Mean == nil {
+	for _, p := range append([]claims.ProbeResult{r.Empty}, r.Probes...) {
+		if p.Samples == 0 || p.Status == claims.Wrong || p.Mean == nil {
 			continue
 		}
 		of, q := "p50", p.P50
@@ -186,22 +187,22 @@ func (r *Result) narrowTable() report.Table {
 		if p.Change != nil && p.Change.Word != "" {
 			change = p.Change.Word
 		}
-		t.Rows = append(t.Rows, []string{p.Name, fmt.Sprint(p.Samples), of, FormatInterval(*q, p.Unit), point(p.P95, p.Unit), point(p.P99, p.Unit), outliers, change})
+		t.Rows = append(t.Rows, []string{p.Name, fmt.Sprint(p.Samples), of, claims.FormatInterval(*q, p.Unit), point(p.P95, p.Unit), point(p.P99, p.Unit), outliers, change})
 	}
 	return t
 }
 
-func (r *Result) missingTable() (report.Table, bool) {
+func (r shown) missingTable() (report.Table, bool) {
 	t := report.Table{Title: "Not measured as planned", Columns: []report.Column{{Name: "probe"}, {Name: "how it ended", Words: true}, {Name: "why", Words: true}}}
 	for _, p := range r.Probes {
-		if p.Status != Measured {
+		if p.Status != claims.Measured {
 			t.Rows = append(t.Rows, []string{p.Name, string(p.Status), p.Why})
 		}
 	}
 	return t, len(t.Rows) > 0
 }
 
-func (r *Result) changesTable() (report.Table, bool) {
+func (r shown) changesTable() (report.Table, bool) {
 	t := report.Table{Title: "Since the last run on this machine", Columns: []report.Column{{Name: "probe"}, {Name: "change", Words: true}, {Name: "ratio"}, {Name: "since", Words: true}, {Name: "why", Words: true}},
 		Note: "The ratio's interval is at 99 %. A change decides no claim."}
 	for _, p := range r.Probes {
@@ -210,14 +211,14 @@ func (r *Result) changesTable() (report.Table, bool) {
 			if word == "" {
 				word = "not compared"
 			}
-			t.Rows = append(t.Rows, []string{p.Name, word, FormatInterval(c.Ratio, ""), c.Since.Format("2006-01-02 15:04"), c.Why})
+			t.Rows = append(t.Rows, []string{p.Name, word, claims.FormatInterval(c.Ratio, ""), c.Since.Format("2006-01-02 15:04"), c.Why})
 		}
 	}
 	return t, len(t.Rows) > 0
 }
 
 // chart draws a probe's samples in their order, with what was promised of them.
-func (r *Result) chart(p ProbeResult) (report.Chart, bool) {
+func (r shown) chart(p claims.ProbeResult) (report.Chart, bool) {
 	scale, unit := axis(p)
 	c := report.Chart{Title: p.Name, Kind: report.ChartLine, X: report.Axis{Label: "sample"}, Y: report.Axis{Label: "value", Unit: unit}, Note: p.Help}
 	var xs, ys []float64
@@ -240,23 +241,20 @@ func (r *Result) chart(p ProbeResult) (report.Chart, bool) {
 			c.Lines = append(c.Lines, report.Line{Name: "promised " + x.Metric + " " + x.Target.String(), X: []float64{xs[0], xs[len(xs)-1]}, Y: []float64{v, v}, Dashed: true})
 		}
 	}
-	return c, claimed && len(ys) > 1 && p.Status == Measured
+	return c, claimed && len(ys) > 1 && p.Status == claims.Measured
 }
 
 // axis is by what a probe's values are multiplied to be drawn, and their unit
 // then.
-func axis(p ProbeResult) (float64, string) {
+func axis(p claims.ProbeResult) (float64, string) {
 	if p.P50 != nil && p.P50.Known() && p.P50.Est > 0 {
-		if text := strings.Fields(FormatValue(p.P50.Est, p.Unit)); len(text) == 2 {
-			if u, ok := writtenUnits()[text[1]]; ok {
-				return 1 / u.of, text[1]
-			}
-		}
+		of, name := claims.Scale(p.P50.Est, p.Unit)
+		return 1 / of, name
 	}
 	return 1, p.Unit
 }
 
-func (r *Result) adviceBlocks() []report.Block {
+func (r shown) adviceBlocks() []report.Block {
 	out := []report.Block{report.Heading{Text: "Advice"}}
 	t := report.Table{Columns: []report.Column{{Name: "about"}, {Name: "kind", Words: true}, {Name: "advice", Words: true}, {Name: "evidence", Words: true}, {Name: "command", Words: true}},
 		Note: "Nothing of this was applied."}

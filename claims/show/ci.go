@@ -1,4 +1,4 @@
-package claims
+package show
 
 import (
 	"encoding/xml"
@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/claims"
 )
 
 type junitSuites struct {
@@ -51,7 +52,7 @@ type junitWord struct {
 // JUnit writes the claims as test cases, a suite for each family. A claim that is
 // unknown is an error, not skipped: what reads these files takes a skipped test
 // for no harm, and unknown is not a pass.
-func (r *Result) JUnit(w io.Writer) error {
+func JUnit(w io.Writer, r *claims.Result) error {
 	out := junitSuites{Name: plain(r.Name), Time: seconds(r.Ended.Sub(r.Started).Seconds())}
 	at := map[string]int{}
 	taken := map[string]float64{}
@@ -80,7 +81,7 @@ func (r *Result) JUnit(w io.Writer) error {
 		s.Cases = append(s.Cases, c)
 	}
 	for _, c := range r.Claims {
-		said := plain(c.sentence())
+		said := plain(sentence(c))
 		jc := junitCase{Name: plain(c.Name), Class: plain(c.Probe), File: plain(r.File), Line: c.Line, Output: said}
 		switch c.Verdict {
 		case assay.Pass:
@@ -89,10 +90,10 @@ func (r *Result) JUnit(w io.Writer) error {
 		default:
 			jc.Error = &junitWord{Message: plain(c.Why), Type: "unknown", Text: said}
 		}
-		add(Probe{Name: c.Probe}.Family(), jc, taken[c.Probe])
+		add(claims.Probe{Name: c.Probe}.Family(), jc, taken[c.Probe])
 	}
-	for _, p := range r.wrongWithoutClaim() {
-		add(Probe{Name: p.Name}.Family(), junitCase{Name: plain(p.Name), Class: plain(p.Name),
+	for _, p := range r.WrongWithoutClaim() {
+		add(claims.Probe{Name: p.Name}.Family(), junitCase{Name: plain(p.Name), Class: plain(p.Name),
 			Failure: &junitWord{Message: plain(p.Why), Type: "fail", Text: plain(p.Why)}}, p.Seconds)
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
@@ -105,21 +106,6 @@ func (r *Result) JUnit(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, "\n")
 	return err
-}
-
-// wrongWithoutClaim are the probes that fail without anything being promised.
-func (r *Result) wrongWithoutClaim() []ProbeResult {
-	var out []ProbeResult
-	for _, p := range r.Probes {
-		claimed := false
-		for _, c := range r.Claims {
-			claimed = claimed || c.Probe == p.Name
-		}
-		if p.Status == Wrong && !claimed {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 func seconds(v float64) string { return fmt.Sprintf("%.3f", v) }
@@ -138,13 +124,13 @@ func plain(s string) string {
 }
 
 // sentence is the claim and what became of it in one line.
-func (c ClaimResult) sentence() string {
-	return fmt.Sprintf("%s: %s: %s of %s is %s, promised %s: %s", c.Name, c.Verdict, c.Metric, c.Probe, FormatInterval(c.Measured, c.Unit), c.Target, c.Why)
+func sentence(c claims.ClaimResult) string {
+	return fmt.Sprintf("%s: %s: %s of %s is %s, promised %s: %s", c.Name, c.Verdict, c.Metric, c.Probe, claims.FormatInterval(c.Measured, c.Unit), c.Target, c.Why)
 }
 
 // GitHub writes the claims that are not kept as workflow commands, which GitHub
 // shows beside the claims file: broken ones as errors, unknown ones as warnings.
-func (r *Result) GitHub(w io.Writer) error {
+func GitHub(w io.Writer, r *claims.Result) error {
 	var b strings.Builder
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
@@ -163,9 +149,9 @@ func (r *Result) GitHub(w io.Writer) error {
 		if kind == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "::%s %stitle=%s::%s\n", kind, place(c.Line), property.Replace(plain(fmt.Sprintf("claim %s: %s", c.Name, c.Verdict))), message.Replace(plain(c.sentence())))
+		fmt.Fprintf(&b, "::%s %stitle=%s::%s\n", kind, place(c.Line), property.Replace(plain(fmt.Sprintf("claim %s: %s", c.Name, c.Verdict))), message.Replace(plain(sentence(c))))
 	}
-	for _, p := range r.wrongWithoutClaim() {
+	for _, p := range r.WrongWithoutClaim() {
 		fmt.Fprintf(&b, "::error title=%s::%s\n", property.Replace(plain("probe "+p.Name+" is wrong")), message.Replace(plain(p.Why)))
 	}
 	_, err := io.WriteString(w, b.String())
