@@ -8,10 +8,10 @@ import (
 	"github.com/assay-bench/assay/stat"
 )
 
-// errorRateMost is the error rate that a stage may have and still keep its
+// MaxErrorRate is the error rate that a stage may have and still keep its
 // objectives, where no objective speaks of errors: fast answers to nine requests
 // of ten keep nothing.
-const errorRateMost = 0.01
+const MaxErrorRate = 0.01
 
 // unansweredMost is the share of requests that an open stage may leave unsent or
 // unanswered and still keep its objectives: a rate that was not reached was not
@@ -103,9 +103,9 @@ func (c *Collector) survivors(k int) (assay.Verdict, string) {
 func errorsKept(s *assay.StageSummary) assay.Verdict {
 	lo, _ := stat.ProportionInterval(int64(s.Failed), int64(s.OK+s.Failed), 0.95)
 	switch {
-	case lo > errorRateMost:
+	case lo > MaxErrorRate:
 		return assay.Fail
-	case s.ErrorRate > errorRateMost:
+	case s.ErrorRate > MaxErrorRate:
 		return assay.Unknown
 	}
 	return assay.Pass

@@ -64,12 +64,7 @@ func distOf(counts *stat.Counts, m *stat.Moments, effective float64, levels []fl
 		t := three{at: stat.Rank(n, level)}
 		ranks = append(ranks, t.at)
 		if lo, hi, ok := stat.QuantileRanks(int64(effective), level); ok {
-			// The order statistics of the effective samples, carried over to
-			// all of them, outwards.
-			share := float64(n) / math.Floor(effective)
-			t.lo = max(1, int64(math.Floor(float64(lo-1)*share))+1)
-			t.hi = min(n, int64(math.Ceil(float64(hi)*share-1e-9)))
-			t.held = true
+			t.lo, t.hi, t.held = rankBelow(lo, n, effective), rankAbove(hi, n, effective), true
 			ranks = append(ranks, t.lo, t.hi)
 		}
 		all[i] = t
@@ -90,6 +85,16 @@ func distOf(counts *stat.Counts, m *stat.Moments, effective float64, levels []fl
 		d.Percentiles = append(d.Percentiles, p)
 	}
 	return d
+}
+
+// rankBelow and rankAbove carry a rank among the effective samples over to all of
+// them, outwards.
+func rankBelow(lo, n int64, effective float64) int64 {
+	return max(1, int64(math.Floor(float64(lo-1)*(float64(n)/math.Floor(effective))))+1)
+}
+
+func rankAbove(hi, n int64, effective float64) int64 {
+	return min(n, int64(math.Ceil(float64(hi)*(float64(n)/math.Floor(effective))-1e-9)))
 }
 
 // levelsOf are the percentiles to compute: the usual ones, those asked for and

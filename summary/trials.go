@@ -254,7 +254,7 @@ func EvidenceOf(s *assay.StageSummary) Evidence {
 		e.Trials = append(e.Trials, trialFrom(s, h))
 	}
 	if len(s.Objectives) > 0 && !errorsJudged {
-		e.Trials = append(e.Trials, stat.Trial{Allowed: errorRateMost, N: s.OK + s.Failed, Violations: s.Failed, Tau: 1, Optional: true})
+		e.Trials = append(e.Trials, stat.Trial{Allowed: MaxErrorRate, N: s.OK + s.Failed, Violations: s.Failed, Tau: 1, Optional: true})
 	}
 	return e
 }
