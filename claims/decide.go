@@ -34,7 +34,7 @@ const mostNeeded = 1e9
 // decides, if what was seen so far goes on. ok is false when no number can be
 // named.
 func (e estimator) more(f figure, t Target, s *samples) (n int64, ok bool) {
-	if len(s.values) == 0 || s.wrong > 0 {
+	if len(s.values) == 0 || s.wrong > 0 || s.reduced != nil {
 		return 0, false
 	}
 	have := float64(len(s.values))
@@ -110,18 +110,21 @@ func (e estimator) judge(c Claim, t Target, q assay.Quantity, s *samples) judgem
 	case j.verdict == assay.Fail && (c.figure.kind == metricMin || c.figure.kind == metricMax):
 		j.why = fmt.Sprintf("%s was seen, which breaks %s", FormatValue(q.Est, unit), t)
 	case j.verdict == assay.Pass:
-		j.why = fmt.Sprintf("the whole interval keeps %s", t)
+		j.why = withReason(fmt.Sprintf("the whole interval keeps %s", t), q.Why)
 	case j.verdict == assay.Fail:
-		j.why = fmt.Sprintf("the whole interval breaks %s", t)
+		j.why = withReason(fmt.Sprintf("the whole interval breaks %s", t), q.Why)
 	case c.figure.kind == metricMin || c.figure.kind == metricMax:
 		j.why = fmt.Sprintf("%s was seen, and no number of samples shows that %s always holds: promise a percentile", FormatValue(q.Est, unit), t)
 	default:
 		if q.Why != "" {
 			j.why = q.Why // an end is missing
 		} else {
-			j.why = fmt.Sprintf("the interval holds values that keep %s and values that break it", t)
+			j.why = fmt.Sprintf("the interval includes values that keep %s and values that break it", t)
 		}
 		n, ok := e.more(c.figure, t, s)
+		if s.reduced != nil {
+			break
+		}
 		if ok {
 			j.more = n
 			j.why += fmt.Sprintf("; about %s more samples would decide", count(n))
@@ -130,6 +133,14 @@ func (e estimator) judge(c Claim, t Target, q assay.Quantity, s *samples) judgem
 		}
 	}
 	return j
+}
+
+// withReason adds what is to be known of a figure.
+func withReason(text, why string) string {
+	if why == "" {
+		return text
+	}
+	return text + "; " + why
 }
 
 // count writes a number of samples roughly: it is a guess.

@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -27,7 +26,9 @@ type Command struct {
 	Command []string
 	Dir     string // where it runs; empty: our own working directory
 	Unit    string // of the figure
-	Better  assay.Direction
+	// Scale is what the figure is multiplied by; 0: nothing.
+	Scale  float64
+	Better assay.Direction
 	// Field is where the figure stands in other JSON: names joined by dots, as
 	// latency.p50. Empty: a number, or the object above.
 	Field string
@@ -61,34 +62,14 @@ func (d declared) probe(toProbe func(Command) Probe) Probe {
 	if d.Parse == "number" {
 		field = ""
 	}
+	scale, measuredIn := 1.0, d.Unit
+	if u, known := writtenUnits()[d.Unit]; known {
+		scale, measuredIn = u.of, u.kind
+	}
 	p := toProbe(Command{
-		Name: "command/" + d.Name, Help: d.Help, Command: d.Command, Unit: d.Unit, Better: better,
+		Name: "command/" + d.Name, Help: d.Help, Command: d.Command, Unit: d.Unit, Scale: scale, Better: better,
 		Field: field, Timeout: time.Duration(d.Timeout),
 	})
-	u, known := writtenUnits()[d.Unit]
-	if !known {
-		return p
-	}
-	p.Unit = u.kind
-	start := p.Start
-	p.Start = func(ctx context.Context, env Env) (Runner, error) {
-		r, err := start(ctx, env)
-		if err != nil {
-			return nil, err
-		}
-		return scaled{r, u.of}, nil
-	}
+	p.Unit = measuredIn
 	return p
-}
-
-// scaled is a runner whose values are in another unit.
-type scaled struct {
-	Runner
-	by float64
-}
-
-func (s scaled) Sample(ctx context.Context) (Measurement, error) {
-	m, err := s.Runner.Sample(ctx)
-	m.Value *= s.by
-	return m, err
 }

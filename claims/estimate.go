@@ -16,6 +16,8 @@ type samples struct {
 	batch  []int     // nil: every value is of one operation
 	wrong  int       // values that are no numbers
 	tau    float64   // autocorrelation time of the values; 0: not yet known
+	// reduced has the figures where they are made elsewhere; nil: they are made here.
+	reduced Distribution
 }
 
 // add takes a sample.
@@ -77,24 +79,60 @@ func (e estimator) of(f figure, s *samples) assay.Quantity {
 	case s.wrong > 0:
 		return assay.UnknownQuantity(fmt.Sprintf("%d of %d samples were no numbers", s.wrong, n))
 	}
+	if s.reduced != nil {
+		return ofReduced(f, s.reduced)
+	}
 	if b := s.largestBatch(); b > 1 && f.kind != metricMean && f.kind != metricThroughput {
 		return assay.UnknownQuantity(fmt.Sprintf("each sample is the mean of a batch (of up to %d operations), and the mean of a batch has no %s: promise the mean", b, f.name))
 	}
 	switch f.kind {
 	case metricPercentile:
 		return e.percentile(f.level, s)
-	case metricMin:
-		// What was seen bounds what there is on one side, and nothing bounds it on
-		// the other.
-		v := s.rank()[0]
-		return assay.Quantity{N: n, Est: v, Lo: math.Inf(-1), Hi: v, Why: "the smallest that was seen; nothing says how much smaller it can be"}
-	case metricMax:
-		v := s.rank()[n-1]
-		return assay.Quantity{N: n, Est: v, Lo: v, Hi: math.Inf(1), Why: "the largest that was seen; nothing says how much larger it can be"}
+	case metricMin, metricMax:
+		return extreme(f.kind, n, s.rank()[0], s.rank()[n-1])
 	case metricThroughput:
 		return e.throughput(f, s)
 	}
 	return e.mean(s.values, s.batch)
+}
+
+// ofReduced is a figure that is made elsewhere. A mean of a handful has no interval
+// there either.
+func ofReduced(f figure, d Distribution) assay.Quantity {
+	q := d.Mean()
+	if q.Known() && q.N < leastForMean {
+		q.Lo, q.Hi, q.Why = math.NaN(), math.NaN(), fmt.Sprintf("too few: a mean needs %d, and there are %d", leastForMean, q.N)
+	}
+	switch f.kind {
+	case metricPercentile:
+		return d.Percentile(f.level)
+	case metricMin, metricMax:
+		low, high := d.Range()
+		return extreme(f.kind, q.N, low, high)
+	case metricThroughput:
+		if f.ofTimes {
+			return inverted(q)
+		}
+	}
+	return q
+}
+
+// extreme is the least or the largest that was seen, which bounds what there is on
+// one side; nothing bounds it on the other.
+func extreme(kind metricKind, n int, low, high float64) assay.Quantity {
+	if kind == metricMin {
+		return assay.Quantity{N: n, Est: low, Lo: math.Inf(-1), Hi: low, Why: "the smallest that was seen; nothing says how much smaller it can be"}
+	}
+	return assay.Quantity{N: n, Est: high, Lo: high, Hi: math.Inf(1), Why: "the largest that was seen; nothing says how much larger it can be"}
+}
+
+// inverted is one over a mean time.
+func inverted(q assay.Quantity) assay.Quantity {
+	lo, hi := 1/q.Hi, 1/q.Lo
+	if q.Lo <= 0 {
+		hi = math.Inf(1)
+	}
+	return assay.Quantity{N: q.N, Est: 1 / q.Est, Lo: lo, Hi: hi, Why: q.Why}
 }
 
 func (e estimator) percentile(level float64, s *samples) assay.Quantity {
@@ -285,10 +323,5 @@ func (e estimator) throughput(f figure, s *samples) assay.Quantity {
 			return assay.UnknownQuantity("a sample is not positive: no throughput can be made of it")
 		}
 	}
-	q := e.mean(times, s.batch)
-	lo, hi := 1/q.Hi, 1/q.Lo
-	if q.Lo <= 0 {
-		hi = math.Inf(1)
-	}
-	return assay.Quantity{N: q.N, Est: 1 / q.Est, Lo: lo, Hi: hi, Why: q.Why}
+	return inverted(e.mean(times, s.batch))
 }

@@ -227,7 +227,7 @@ func changed(before, after, medians []float64, better string) Change {
 		if better == assay.Higher.String() || better == assay.Lower.String() {
 			c.Word = map[bool]string{true: "improved", false: "regressed"}[up == (better == assay.Higher.String())]
 		}
-		c.Why = fmt.Sprintf("×%s of the last run's values", digits(c.Ratio.Est))
+		c.Why = fmt.Sprintf("×%s of the last run's values", FormatValue(c.Ratio.Est, ""))
 	}
 	return c
 }

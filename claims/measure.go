@@ -88,6 +88,9 @@ func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *at
 		}
 	}()
 	beat.Add(1)
+	if d, ok := runner.(Distribution); ok {
+		m.samples.reduced, o.Warmup = d, 0
+	}
 	for start := time.Now(); o.Warmup > 0 && (m.warmup == 0 || time.Since(start) < o.Warmup); {
 		// As many as are to be judged are warm-up enough.
 		if m.warmup >= o.MostSamples || o.Samples > 0 && m.warmup >= o.Samples {
@@ -114,6 +117,9 @@ func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *at
 		beat.Add(1)
 		m.took = time.Since(start)
 		n := len(m.samples.values)
+		if m.samples.reduced != nil {
+			n = m.operations
+		}
 		if !o.UntilDecided || len(claims) == 0 {
 			m.stopped = o.enough(n, m.operations, m.took)
 			continue
@@ -123,7 +129,7 @@ func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *at
 			m.stopped = stopMemory
 		case m.took >= o.Budget:
 			m.stopped = stopBudget
-		case n >= next:
+		case n >= next && m.samples.reduced == nil: // whose intervals bear one look only
 			next = max(n+1, n+n/10)
 			if decided(claims, &m.samples) {
 				m.stopped = stopDecided

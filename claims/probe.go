@@ -59,6 +59,16 @@ type Runner interface {
 	Close() error
 }
 
+// Distribution is what a [Runner] also is whose samples are reduced elsewhere, as
+// the requests of an engine are by summary. Its claims are judged by these figures,
+// over everything that was sampled, and each Measurement's Value is the mean of its
+// Batch. It has a warm-up of its own. The figures are asked for after Close, too.
+type Distribution interface {
+	Mean() assay.Quantity
+	Percentile(level float64) assay.Quantity // in (0,100)
+	Range() (low, high float64)              // NaN: not known
+}
+
 // Measurement is one sample.
 type Measurement struct {
 	// Value in the probe's unit: of one operation, or the mean of Batch of them

@@ -111,7 +111,7 @@ func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Resul
 			pr.Status = Broken
 		}
 	}
-	e := estimator{sequence: o.UntilDecided && len(claims) > 0}
+	e := estimator{sequence: o.UntilDecided && len(claims) > 0 && m.samples.reduced == nil}
 	pr.describe(p, e, m)
 	for _, c := range claims {
 		into.Claims = append(into.Claims, e.claim(c, pr, m))
@@ -177,6 +177,22 @@ func (pr *ProbeResult) describe(p Probe, e estimator, m *takings) {
 		pr.Stride = 0
 		return
 	}
+	for i := 0; i < n; i += pr.Stride {
+		pr.Values = append(pr.Values, s.values[i])
+	}
+	for name, x := range m.extra {
+		if x.N() > 0 {
+			if pr.Extra == nil {
+				pr.Extra = map[string]Extra{}
+			}
+			pr.Extra[name] = Extra{x.N(), x.Mean(), x.Min(), x.Max()}
+		}
+	}
+	if s.reduced != nil {
+		low, high := s.reduced.Range()
+		pr.Min, pr.Max = known(low), known(high)
+		return
+	}
 	sorted := s.rank()
 	pr.Min, pr.Max = known(sorted[0]), known(sorted[n-1])
 	var mo stat.Moments
@@ -193,17 +209,6 @@ func (pr *ProbeResult) describe(p Probe, e estimator, m *takings) {
 			pr.Outliers.Mild++
 		case stat.ExtremeOutlier:
 			pr.Outliers.Extreme++
-		}
-	}
-	for i := 0; i < n; i += pr.Stride {
-		pr.Values = append(pr.Values, s.values[i])
-	}
-	for name, x := range m.extra {
-		if x.N() > 0 {
-			if pr.Extra == nil {
-				pr.Extra = map[string]Extra{}
-			}
-			pr.Extra[name] = Extra{x.N(), x.Mean(), x.Min(), x.Max()}
 		}
 	}
 }

@@ -167,9 +167,6 @@ func Scale(v float64, unit string) (of float64, name string) {
 	return last.of, last.name
 }
 
-// digits writes three significant digits.
-func digits(v float64) string { return digitsOf(v, 3) }
-
 // digitsOf writes some significant digits, whole numbers whole, and no exponent
 // in the usual range.
 func digitsOf(v float64, significant int) string {

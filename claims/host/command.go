@@ -68,6 +68,9 @@ func (s command) sample(ctx context.Context) (claims.Measurement, error) {
 	if err != nil {
 		return claims.Measurement{}, fmt.Errorf("read what %s printed: %w", s.Command[0], err)
 	}
+	if s.Scale != 0 {
+		m.Value *= s.Scale
+	}
 	return m, nil
 }
 
