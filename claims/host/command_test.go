@@ -82,6 +82,11 @@ func TestCommandProbe(t *testing.T) {
 	if p.Name != "command/x" || p.Family() != "command" || p.Unit != "s" {
 		t.Errorf("%+v", p)
 	}
+	scaled := shell("echo 4.5")
+	scaled.Scale = 0.5
+	if m, err := scaled.sample(t.Context()); err != nil || m.Value != 2.25 {
+		t.Errorf("half of 4.5: %+v, %v", m, err)
+	}
 	for _, c := range []struct{ name, script, err string }{
 		{"good", "echo 4.5; echo noise >&2", ""},
 		{"fails and says why", "echo 4.5; echo the disk is full >&2; exit 3", "the disk is full"},
