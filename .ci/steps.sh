@@ -8,7 +8,7 @@ passed=0 failed=0 skipped=0
 started=${EPOCHREALTIME/./}
 complete='' # set when the last step is done
 running='' began=0
-parts_pid='' # of the parts being installed
+begun=() # what runs beside the steps
 
 # count PASSED FAILED SKIPPED: add to the counts of the step that is running.
 count() {
@@ -17,15 +17,40 @@ count() {
   echo "$((p + $1)) $((f + $2)) $((s + $3))" >"$work/counts"
 }
 
+# wanted NAME: whether that step is among those to run.
+wanted() {
+  case " ${ASSAY_STEPS:-$1} " in
+  *" $1 "*) return 0 ;;
+  esac
+  return 1
+}
+
+# begin NAME FUNCTION: run it beside the steps; what it prints waits for finished.
+begin() {
+  (
+    set +e
+    (
+      set -euo pipefail
+      "$2"
+    ) >"$work/$1.log" 2>&1
+    echo $? >"$work/$1.rc"
+  ) &
+  begun+=($!)
+}
+
+# finished NAME: wait for what was begun, print its output, return its result.
+finished() {
+  until [ -f "$work/$1.rc" ]; do sleep 0.5; done
+  cat "$work/$1.log"
+  return "$(cat "$work/$1.rc")"
+}
+
 # step NAME FUNCTION [ARG...]: run it in a shell of its own, where the first
 # error ends it, and go on whatever it came to.
 step() {
   local name=$1 rc p=0 f=0 s=0 result reason=
   shift
-  case " ${ASSAY_STEPS:-${name%% *}} " in
-  *" ${name%% *} "*) ;;
-  *) return 0 ;;
-  esac
+  wanted "${name%% *}" || return 0
   rm -f "$work/counts" "$why"
   running=$name
   began=${EPOCHREALTIME/./}
@@ -71,7 +96,7 @@ finish() {
   local rc=$? i
   trap - EXIT
   set +e
-  [ -z "$parts_pid" ] || kill "$parts_pid" 2>/dev/null
+  [ "${#begun[@]}" = 0 ] || kill "${begun[@]}" 2>/dev/null
   stop_engines
   if [ -z "$complete" ]; then
     failed=$((failed + 1))
