@@ -25,8 +25,40 @@ type Role string
 // The roles.
 const (
 	RoleRun       Role = "run"       // runs of its own node
+	RoleEnrol     Role = "enrol"     // keys of the role run, and nothing else: for a server that takes in nodes
 	RoleAuthority Role = "authority" // keys and revocations of others, and runs of any node
 )
+
+// Roles gives all roles, in the order in which they are shown.
+func Roles() []Role { return []Role{RoleRun, RoleEnrol, RoleAuthority} }
+
+// roleNames lists them for a message.
+func roleNames() string {
+	var names []string
+	for _, r := range Roles() {
+		names = append(names, string(r))
+	}
+	return strings.Join(names, ", ")
+}
+
+// CheckRoles says what is wrong with the roles of one key, if something is.
+func CheckRoles(roles []Role) error {
+	if len(roles) == 0 {
+		return fmt.Errorf("it has no role; known are %s", roleNames())
+	}
+	for i, r := range roles {
+		switch {
+		case !slices.Contains(Roles(), r):
+			return fmt.Errorf("unknown role %.40q; known are %s", r, roleNames())
+		case slices.Contains(roles[:i], r):
+			return fmt.Errorf("role %s is there twice", r)
+		case r == RoleEnrol && len(roles) > 1:
+			// Its key is kept where nodes can reach it: what it can do is kept small.
+			return fmt.Errorf("role %s stands alone: a key that takes in nodes signs nothing else", r)
+		}
+	}
+	return nil
+}
 
 // Limits of words in statements about keys. They are printed for people, so
 // they are also free of control characters.
@@ -172,16 +204,8 @@ func keyOf(e Envelope, s Statement, st Stamp) (Key, error) {
 	if err := checkKeyWords("owner", k.Owner, MaxOwner); err != nil {
 		return bad("%w", err)
 	}
-	if len(k.Roles) == 0 {
-		return bad("it has no role; known are %s, %s", RoleRun, RoleAuthority)
-	}
-	for i, r := range k.Roles {
-		if r != RoleRun && r != RoleAuthority {
-			return bad("unknown role %.40q; known are %s, %s", r, RoleRun, RoleAuthority)
-		}
-		if slices.Contains(k.Roles[:i], r) {
-			return bad("role %s is there twice", r)
-		}
+	if err := CheckRoles(k.Roles); err != nil {
+		return bad("%w", err)
 	}
 	if k.NotBefore.IsZero() || !k.NotAfter.After(k.NotBefore) {
 		return bad("it is valid from %s to %s, which is no time at all", clockTime(k.NotBefore), clockTime(k.NotAfter))
@@ -318,9 +342,4 @@ func IsAboutKey(envelope []byte) bool {
 	}
 	s, _, err := ParseStatement(e.Payload)
 	return err == nil && s.AboutKey()
-}
-
-// AboutKey reports whether it is a statement about a key, or a revocation.
-func (s Statement) AboutKey() bool {
-	return s.PredicateType == KeyPredicate || s.PredicateType == KeyRevocation
 }

@@ -28,7 +28,8 @@ var (
 	ErrRole = errors.New("the key may not sign this")
 )
 
-// maxKeyStatements bounds the statements about one key.
+// maxKeyStatements bounds the statements about one key by one signer: whoever
+// certifies nodes without need cannot keep an authority from it.
 const maxKeyStatements = 32
 
 // Keyring knows keys and their revocations, and answers whether a key was good
@@ -36,9 +37,10 @@ const maxKeyStatements = 32
 // docs/formats/statement.md). It is safe for concurrent use, and holds no lock
 // while it checks a signature.
 //
-// Trust comes from outside only: the keys that NewKeyring was given. Others are
-// certified by one of those, directly; a certified key certifies nobody, whatever
-// its role, so that a chain has one link and there is no question of cycles.
+// Trust comes from outside only: the keys that NewKeyring was given. An authority
+// among them certifies others; a key that takes in nodes (RoleEnrol), trusted or
+// so certified, certifies keys that only sign runs. No other certified key
+// certifies anybody, so that a chain has two links at most and no cycle.
 //
 // There may be several statements about a key: each stands on its own, and a
 // signature counts when one of them lets it. So an authority extends a key's time
@@ -107,23 +109,24 @@ func (r *Keyring) Check(e Envelope, s Statement, st Stamp, logged time.Time) (Ke
 	if err != nil {
 		return Key{}, err
 	}
-	switch s.PredicateType {
-	case TestResult, GPUBenchmark:
-		return r.good(signer, st.Time, logged, forRun(st.Node))
-	case KeyPredicate:
+	p, ok := predicateOf(s.PredicateType)
+	switch {
+	case !ok:
+		return Key{}, fmt.Errorf("%w: %s does not sign %.80q", ErrRole, signer, s.PredicateType)
+	case p.Type == KeyPredicate:
 		k, err := keyOf(e, s, st)
 		if err != nil {
 			return Key{}, err
 		}
 		return r.mayState(k, e, signer, logged)
-	case KeyRevocation:
+	case p.Type == KeyRevocation:
 		v, err := revocationOf(e, s, st)
 		if err != nil {
 			return Key{}, err
 		}
 		return r.mayRevoke(v, signer, logged)
 	}
-	return Key{}, fmt.Errorf("%w: %s does not sign %.80q", ErrRole, signer, s.PredicateType)
+	return r.good(signer, st.Time, logged, p.signs(st.Node))
 }
 
 // verify finds the key that an envelope names and checks the signature with it.
@@ -147,29 +150,38 @@ func (r *Keyring) verify(e Envelope) (Key, error) {
 // allow says whether a key's statement lets it sign something.
 type allow func(knownKey) error
 
-func forRun(node string) allow {
+// asAuthority is for revocations of other keys.
+func asAuthority(k knownKey) error {
+	switch {
+	case !k.Has(RoleAuthority):
+		return fmt.Errorf("%s: %w: only the role %s revokes other keys", k, ErrRole, RoleAuthority)
+	case !k.trusted:
+		return fmt.Errorf("%s: %w: it was certified by another key; an authority's statements about keys count where its own statement is trusted", k, ErrRole)
+	}
+	return nil
+}
+
+// certifies is for a statement about another key: an authority's, or of a key
+// that only signs runs also that of a key which takes in nodes. Such a key may
+// itself be certified, and then by an authority: so a chain ends.
+func certifies(subject Key) allow {
 	return func(k knownKey) error {
 		switch {
 		case k.Has(RoleAuthority):
-			return nil
-		case !k.Has(RoleRun):
-			return fmt.Errorf("%s: %w: it has not the role %s", k, ErrRole, RoleRun)
-		case k.Node != node:
-			return fmt.Errorf("%s: %w: the statement is of node %q", k, ErrOtherNode, node)
+			return asAuthority(k)
+		case !k.Has(RoleEnrol):
+			return fmt.Errorf("%s: %w: only the roles %s and %s sign statements about other keys", k, ErrRole, RoleEnrol, RoleAuthority)
+		case !slices.Equal(subject.Roles, []Role{RoleRun}):
+			return fmt.Errorf("%s: %w: the role %s certifies keys of the role %s and no others, and this one is to have %q", k, ErrRole, RoleEnrol, RoleRun, subject.Roles)
 		}
 		return nil
 	}
 }
 
-// asAuthority is for statements about other keys.
-func asAuthority(k knownKey) error {
-	switch {
-	case !k.Has(RoleAuthority):
-		return fmt.Errorf("%s: %w: only the role %s signs statements about other keys", k, ErrRole, RoleAuthority)
-	case !k.trusted:
-		return fmt.Errorf("%s: %w: it was certified by another key; an authority's statements about keys count where its own statement is trusted", k, ErrRole)
-	}
-	return nil
+// CheckCertifier says whether a key can certify another with these roles, as far
+// as its own statement goes: before somebody is asked for a passphrase.
+func CheckCertifier(by Key, roles []Role) error {
+	return certifies(Key{Roles: roles})(knownKey{Key: by, trusted: true})
 }
 
 // good judges by the four rules, for something of time t that was logged then. It
@@ -193,7 +205,7 @@ func (r *Keyring) judge(of Key, t, logged time.Time, allows allow) (Key, error) 
 			err, step = inTime(k.Key, t, logged), 1
 		}
 		if err == nil && !k.trusted {
-			_, err = r.judge(Key{ID: k.SignedBy}, k.Time, k.logged, asAuthority)
+			_, err = r.judge(Key{ID: k.SignedBy}, k.Time, k.logged, certifies(k.Key))
 			if step = 2; err != nil {
 				err = fmt.Errorf("%s was certified on %s, which does not count: %w", k, clockTime(k.Time), err)
 			}
@@ -253,7 +265,7 @@ func (r *Keyring) notRevoked(k Key, logged time.Time) error {
 // mayState judges a statement about a key whose signature was checked.
 func (r *Keyring) mayState(k Key, e Envelope, signer Key, logged time.Time) (Key, error) {
 	if !k.SelfSigned() {
-		return r.good(signer, k.Time, logged, asAuthority)
+		return r.good(signer, k.Time, logged, certifies(k))
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()

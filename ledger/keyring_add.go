@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Add takes a statement about a key that a trusted authority signed, or a
+// Add takes a statement about a key that somebody signed who may certify it, or a
 // revocation that a trusted authority or the key itself signed, and refuses any
 // other. What is known already is taken again without effect.
 func (r *Keyring) Add(envelope []byte) error { return r.AddLogged(envelope, time.Time{}) }
@@ -49,26 +49,37 @@ func (r *Keyring) AddLogged(envelope []byte, logged time.Time) error {
 	return r.addKey(knownKey{Key: k, logged: logged})
 }
 
-// AddAll adds statements whatever their order: first keys, then revocations by
-// their time, as a key must be known for its own revocation to be checked. What
-// is refused is left out, and the error joins the reasons.
-func (r *Keyring) AddAll(envelopes ...[]byte) error {
-	type revocation struct {
-		at  time.Time
-		raw []byte
+// Logged is a statement about a key with the time of its log entry; the zero
+// time means that none is known.
+type Logged struct {
+	Envelope []byte
+	Time     time.Time
+}
+
+// AddAll adds statements whatever their order: first keys, those that certify
+// others before those that are certified, then revocations by their time, as a
+// key must be known for its own revocation to be checked. What is refused is left
+// out, and the error joins the reasons.
+func (r *Keyring) AddAll(statements ...Logged) error {
+	type ranked struct {
+		Logged
+		rank int
+		at   time.Time
 	}
-	var later []revocation
-	var errs []error
-	for _, raw := range envelopes {
-		if v, err := ParseRevocation(raw); err == nil {
-			later = append(later, revocation{v.Time, raw})
-			continue
+	var all []ranked
+	for _, s := range statements {
+		if v, err := ParseRevocation(s.Envelope); err == nil {
+			all = append(all, ranked{s, 2, v.Time})
+		} else if k, err := ParseKey(s.Envelope); err == nil && slices.Equal(k.Roles, []Role{RoleRun}) {
+			all = append(all, ranked{s, 1, time.Time{}})
+		} else { // what cannot be read is refused below
+			all = append(all, ranked{s, 0, time.Time{}})
 		}
-		errs = append(errs, r.Add(raw))
 	}
-	slices.SortStableFunc(later, func(a, b revocation) int { return a.at.Compare(b.at) })
-	for _, v := range later {
-		errs = append(errs, r.Add(v.raw))
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rank, b.rank), a.at.Compare(b.at)) })
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, r.AddLogged(s.Envelope, s.Time))
 	}
 	return errors.Join(errs...)
 }
@@ -78,6 +89,12 @@ func (r *Keyring) addKey(k knownKey) error {
 	defer r.mu.Unlock()
 	of := slices.Clone(r.keys[k.ID])
 	i := slices.IndexFunc(of, func(o knownKey) bool { return bytes.Equal(o.Envelope, k.Envelope) })
+	bySame := 0
+	for _, o := range of {
+		if o.SignedBy == k.SignedBy {
+			bySame++
+		}
+	}
 	switch {
 	case i >= 0 && of[i].logged.IsZero():
 		of[i].logged = k.logged
@@ -85,8 +102,8 @@ func (r *Keyring) addKey(k knownKey) error {
 		if !k.logged.IsZero() && k.logged.Before(of[i].logged) {
 			of[i].logged = k.logged
 		}
-	case len(of) >= maxKeyStatements:
-		return fmt.Errorf("%s: there are %d statements about it already, which is the most: make a new key", k, len(of))
+	case bySame >= maxKeyStatements:
+		return fmt.Errorf("%s: there are %d statements about it by key %s already, which is the most: make a new key", k, bySame, shortKeyID(k.SignedBy))
 	default:
 		of = append(of, k)
 	}

@@ -66,6 +66,14 @@ func newCast(tb testing.TB) cast {
 	return c
 }
 
+// unlogged are statements of which nobody knows when they were logged.
+func unlogged(envelopes ...[]byte) (out []Logged) {
+	for _, e := range envelopes {
+		out = append(out, Logged{Envelope: e})
+	}
+	return out
+}
+
 func (c cast) revoke(tb testing.TB, k Key, by Signer, from, at time.Time) []byte {
 	tb.Helper()
 	v, err := StateRevocation(context.Background(), k, by, from, "stolen", RevocationOptions{Now: at})
@@ -203,7 +211,7 @@ func TestRevokedByTwo(t *testing.T) {
 		if first == "authority" {
 			early, late = late, early
 		}
-		if err := c.ring.AddAll(c.revoke(t, c.nodeKey, late, keyDay.AddDate(0, 0, 5), keyDay), c.revoke(t, c.nodeKey, early, keyDay.AddDate(0, 0, 2), keyDay)); err != nil {
+		if err := c.ring.AddAll(unlogged(c.revoke(t, c.nodeKey, late, keyDay.AddDate(0, 0, 5), keyDay), c.revoke(t, c.nodeKey, early, keyDay.AddDate(0, 0, 2), keyDay))...); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(c.ring.Revocations()); n != 2 {
@@ -366,19 +374,19 @@ func TestAuthorityRevoked(t *testing.T) {
 func TestAddAllTakesAnyOrder(t *testing.T) {
 	c := newCast(t)
 	r := NewKeyring(c.rootKey)
-	err := r.AddAll(
+	err := r.AddAll(unlogged(
 		c.revoke(t, c.rootKey, c.root, keyDay, keyDay.AddDate(0, 0, 3)), // reaches back before the last one
 		c.revoke(t, c.nodeKey, c.node, keyDay, keyDay.AddDate(0, 0, 2)), // signed by a key that comes later
 		c.revoke(t, c.secondKey, c.root, keyDay, keyDay.AddDate(0, 0, 1)),
 		c.nodeKey.Envelope, c.secondKey.Envelope,
-	)
+	)...)
 	if err != nil {
 		t.Error(err)
 	}
 	if len(r.Keys()) != 3 || len(r.Revocations()) != 3 {
 		t.Errorf("%d keys, %d revocations", len(r.Keys()), len(r.Revocations()))
 	}
-	err = r.AddAll([]byte("x"), c.loneKey.Envelope)
+	err = r.AddAll(unlogged([]byte("x"), c.loneKey.Envelope)...)
 	if !errors.Is(err, ErrEnvelope) || !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("both reasons are wanted: %v", err)
 	}

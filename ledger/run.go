@@ -51,8 +51,11 @@ func CheckSigner(s Signer, key Key, node string, now time.Time) error {
 	case node == "":
 		return errors.New("this node has no id, so nobody could tell whose run it is")
 	}
-	if err := forRun(node)(knownKey{Key: key}); err != nil {
-		return err
+	for _, kind := range []string{TestResult, GPUBenchmark} {
+		p, _ := predicateOf(kind)
+		if err := p.signs(node)(knownKey{Key: key}); err != nil {
+			return err
+		}
 	}
 	return inTime(key, now, time.Time{})
 }

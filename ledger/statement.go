@@ -14,14 +14,6 @@ import (
 // StatementType is that of in-toto's first version.
 const StatementType = "https://in-toto.io/Statement/v1"
 
-// Predicate types that we write, and that a notary takes.
-const (
-	TestResult    = "https://in-toto.io/attestation/test-result/v0.1"
-	GPUBenchmark  = "https://github.com/assay-bench/assay/gpu-benchmark/v1"
-	KeyPredicate  = "https://github.com/assay-bench/assay/key/v1"
-	KeyRevocation = "https://github.com/assay-bench/assay/key-revocation/v1"
-)
-
 // Limits of a statement.
 const (
 	MaxPayload  = 45_000 // as base64 in an envelope it stays below MaxValue
@@ -82,23 +74,13 @@ func ParseStatement(payload []byte) (Statement, Stamp, error) {
 			return fail("subject %q has no name or no sha256", d.Name)
 		}
 	}
-	var st Stamp
-	switch s.PredicateType {
-	case TestResult:
-		var p struct{ Configuration []ResourceDescriptor }
-		if err := json.Unmarshal(s.Predicate, &p); err != nil {
-			return fail("predicate: %w", err)
-		}
-		if len(p.Configuration) == 0 || p.Configuration[0].Annotations == nil {
-			return fail("its first configuration has no annotations with id, node and time")
-		}
-		st = *p.Configuration[0].Annotations
-	case GPUBenchmark, KeyPredicate, KeyRevocation:
-		if err := json.Unmarshal(s.Predicate, &st); err != nil {
-			return fail("predicate: %w", err)
-		}
-	default:
+	p, ok := predicateOf(s.PredicateType)
+	if !ok {
 		return fail("its predicate is %q", s.PredicateType)
+	}
+	st, err := p.stampOf(s.Predicate)
+	if err != nil {
+		return fail("predicate: %w", err)
 	}
 	switch {
 	case st.ID == ulid.ULID{}:

@@ -40,10 +40,10 @@ func (t KeyTerms) Options(now time.Time) (ledger.KeyOptions, error) {
 	}
 	o := ledger.KeyOptions{Node: t.Node, Owner: t.Owner, Now: now, NotAfter: now.AddDate(0, 0, t.Days)}
 	for _, r := range t.Roles {
-		if r := ledger.Role(r); r != ledger.RoleRun && r != ledger.RoleAuthority {
-			return ledger.KeyOptions{}, fmt.Errorf("unknown role %q; known are %s, %s", r, ledger.RoleRun, ledger.RoleAuthority)
-		}
 		o.Roles = append(o.Roles, ledger.Role(r))
+	}
+	if err := ledger.CheckRoles(o.Roles); err != nil {
+		return ledger.KeyOptions{}, fmt.Errorf("--role: %w", err)
 	}
 	return o, nil
 }
@@ -105,6 +105,7 @@ With --signer and --public-key the key stays where it is, and only its statement
 or verifier key is made.`,
 		Example: `  assay ledger keygen --owner "Example GmbH"
   assay ledger keygen authority --owner "Example GmbH" --role authority --days 3650
+  assay ledger keygen server --owner "Example GmbH" --role enrol
   assay ledger keygen log --kind log --name log.example.org/gpu`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -121,7 +122,7 @@ or verifier key is made.`,
 	fl.StringVar(&f.Owner, "owner", "", "whose key it is: a person or an organisation, in `words`")
 	fl.StringVar(&f.Node, "node", "", "the node's `id`; by default this machine's, as in run.json")
 	fl.IntVar(&f.Days, "days", 365, "how long it is valid")
-	fl.StringSliceVar(&f.Roles, "role", []string{string(ledger.RoleRun)}, "what it may sign: run (runs of its node) or authority (keys and revocations of others)")
+	fl.StringSliceVar(&f.Roles, "role", []string{string(ledger.RoleRun)}, "what it may sign: run (runs of its node), enrol (keys of nodes, for a server that takes them in) or authority (keys and revocations of others, and runs of any node)")
 	fl.StringVar(&f.kind, "kind", kindStatement, "what it is for: statement, log or witness")
 	fl.StringVar(&f.name, "name", "", "of the log (its origin) or the witness")
 	fl.StringVar(&f.passphraseFile, "passphrase-file", "", "`file` with the passphrase, for its owner only; by default "+keys.PassphraseVariable+" in the environment, else the terminal is asked")

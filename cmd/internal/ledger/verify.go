@@ -130,19 +130,19 @@ func Trusted(paths []string) (*ledger.Keyring, *ledger.Policy, error) {
 
 // statementLines reads a file with one envelope a line, as assay ledger keys
 // writes it. Lines that begin with # are for people.
-func statementLines(path string) ([][]byte, error) {
+func statementLines(path string) ([]ledger.Logged, error) {
 	b, err := keys.ReadSmall(path, maxKeysFile)
 	if err != nil {
 		return nil, err
 	}
-	var out [][]byte
+	var out []ledger.Logged
 	said := false
 	for line := range bytes.Lines(b) {
 		switch {
 		case bytes.HasPrefix(line, []byte("#")):
 			said = true
 		case len(bytes.TrimSpace(line)) > 0:
-			out = append(out, line)
+			out = append(out, ledger.Logged{Envelope: line})
 		}
 	}
 	if len(out) == 0 && !said {

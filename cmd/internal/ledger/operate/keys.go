@@ -26,16 +26,21 @@ func newLedgerCertify() *cobra.Command {
 	var f certifyFlags
 	cmd := &cobra.Command{
 		Use:   "certify NODE.pub",
-		Short: "State, as an authority, whose key this is",
+		Short: "State, as an authority or for its server, whose key this is",
 		Long: `Certify makes a statement about somebody's key, signed by an authority's: whoever
 trusts the authority then takes what the key signs. Look at what it prints before
 you give the file away: owner and node are what NODE.pub says, unless you say
 otherwise; the role is run, whatever NODE.pub says.
 
+A key with the role enrol certifies keys of nodes too. It is for a server that
+takes in nodes: have the authority, which stays offline, certify the server's key
+with --role enrol, and whoever trusts the authority takes the nodes' runs.
+
 The node puts the file in the place of its own NODE.pub. A second statement for
 the same key extends its time; to shorten it, revoke it.`,
-		Example: `  assay ledger certify node.pub --key authority.key --out node.certified.pub`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  assay ledger certify node.pub --key authority.key --out node.certified.pub
+  assay ledger certify server.pub --key authority.key --role enrol --out server.certified.pub`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], keys.ProcessSecrets(), cmd.OutOrStdout())
 		},
@@ -46,7 +51,7 @@ the same key extends its time; to shorten it, revoke it.`,
 	fl.StringVar(&f.Owner, "owner", "", "whose key it is, in `words`; by default as in NODE.pub")
 	fl.StringVar(&f.Node, "node", "", "the node's `id`; by default as in NODE.pub")
 	fl.IntVar(&f.Days, "days", 365, "how long it is valid from now on")
-	fl.StringSliceVar(&f.Roles, "role", []string{string(ledger.RoleRun)}, "what it may sign: run, or authority (runs of any node)")
+	fl.StringSliceVar(&f.Roles, "role", []string{string(ledger.RoleRun)}, "what it may sign: run, enrol (keys of nodes) or authority (runs of any node)")
 	fl.StringVar(&f.out, "out", "", "write the statement to this `file`")
 	fl.StringVar(&f.format, "format", "text", "text or json")
 	return cmd
@@ -74,8 +79,8 @@ func (f certifyFlags) run(ctx context.Context, path string, s keys.Secrets, stdo
 	if err != nil {
 		return err
 	}
-	if !authority.Has(ledger.RoleAuthority) {
-		return fmt.Errorf("%s: %w: to certify takes the role %s (assay ledger keygen --role %s)", authority, ledger.ErrRole, ledger.RoleAuthority, ledger.RoleAuthority)
+	if err := ledger.CheckCertifier(authority, o.Roles); err != nil {
+		return err
 	}
 	if authority.ID == k.ID {
 		return fmt.Errorf("%s cannot certify itself", k)

@@ -147,6 +147,7 @@ func TestCertifyAndRevokeRefuse(t *testing.T) {
 	dir := t.TempDir()
 	authority, other := newOutsideKey(t, dir, "authority", ledger.RoleAuthority), newOutsideKey(t, dir, "other", ledger.RoleAuthority)
 	node, plain := newOutsideKey(t, dir, "node", ledger.RoleRun), newOutsideKey(t, dir, "plain", ledger.RoleRun)
+	server := newOutsideKey(t, dir, "server", ledger.RoleEnrol)
 	c := certifyTerms()
 	c.key, c.out = other, filepath.Join(dir, "by-other.pub")
 	if err := c.run(t.Context(), node.Key, keySecrets(), io.Discard); err != nil {
@@ -157,7 +158,10 @@ func TestCertifyAndRevokeRefuse(t *testing.T) {
 		what, path, says string
 		change           func(*certifyFlags)
 	}{
-		{"no authority", node.Key, "takes the role authority", func(c *certifyFlags) { c.key = plain }},
+		{"no authority", node.Key, "only the roles enrol and authority", func(c *certifyFlags) { c.key = plain }},
+		{"a server's key, an authority", node.Key, "certifies keys of the role run", func(c *certifyFlags) { c.key, c.Roles = server, []string{"authority"} }},
+		{"a server's key, a server", node.Key, "certifies keys of the role run", func(c *certifyFlags) { c.key, c.Roles = server, []string{"enrol"} }},
+		{"two roles", node.Key, "stands alone", func(c *certifyFlags) { c.Roles = []string{"enrol", "run"} }},
 		{"itself", authority.Key, "cannot certify itself", func(*certifyFlags) {}},
 		{"certified by somebody else", filepath.Join(dir, "by-other.pub"), "ask for the key's own statement", func(*certifyFlags) {}},
 		{"no file", node.Key, "--out", func(c *certifyFlags) { c.out = "" }},
@@ -178,6 +182,7 @@ func TestCertifyAndRevokeRefuse(t *testing.T) {
 		change     func(*revokeFlags)
 	}{
 		{"another node", "only the key itself or an authority", func(r *revokeFlags) { r.key = plain }},
+		{"a server's key", "only the key itself or an authority", func(r *revokeFlags) { r.key = server }},
 		{"no reason", "--reason", func(r *revokeFlags) { r.reason = "" }},
 		{"no time", "--from", func(r *revokeFlags) { r.from = "yesterday" }},
 		{"no file", "--out", func(r *revokeFlags) { r.out = "" }},
@@ -191,5 +196,37 @@ func TestCertifyAndRevokeRefuse(t *testing.T) {
 	}
 	if _, err := os.Stat(made); err == nil {
 		t.Error("something was made nevertheless")
+	}
+}
+
+// TestCertifyByAServer: the authority certifies a server's key once, the server a
+// node, and who trusts the authority takes the node.
+func TestCertifyByAServer(t *testing.T) {
+	dir := t.TempDir()
+	authority, server := newOutsideKey(t, dir, "authority", ledger.RoleAuthority), newOutsideKey(t, dir, "server", ledger.RoleEnrol)
+	node := newOutsideKey(t, dir, "node", ledger.RoleRun)
+	var made []ledger.Logged
+	for _, step := range []struct {
+		by   keys.SignerFlags
+		of   string
+		role string
+	}{{authority, server.Key, "enrol"}, {server, node.Key, "run"}} {
+		c := certifyTerms()
+		c.key, c.out, c.Roles = step.by, step.of+".certified", []string{step.role}
+		if err := c.run(t.Context(), step.of, keySecrets(), io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(c.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, ledger.Logged{Envelope: b})
+	}
+	root, err := keys.ReadKeyStatement(authority.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.NewKeyring(root).AddAll(made...); err != nil {
+		t.Error(err)
 	}
 }
