@@ -30,12 +30,6 @@ func (f fixed) Next(done []Outcome) (assay.Stage, bool) {
 	return f[len(done)], true
 }
 
-// Len is the number of stages of a plan that knows it; zero for a search.
-func Len(p Plan) int {
-	f, _ := p.(fixed)
-	return len(f)
-}
-
 // Sweep makes a stage of each level, like the given one: streams of a closed
 // loop, the rate of an open one, the size of a batch.
 func Sweep(like assay.Stage, levels ...float64) []assay.Stage {

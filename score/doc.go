@@ -8,7 +8,7 @@
 //     same report, in whatever order stages, GPUs, checks and trends come.
 //   - A worse figure never raises a part of the score, and each lost point is
 //     explained by a deduction; deductions of a part add up to what it lost.
-//   - Every rule is a row of a table ([Rules]) with its sign and its verdict.
+//   - Every rule is a row of a table with its sign and its verdict.
 //
 // What it refuses:
 //

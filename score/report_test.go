@@ -144,7 +144,7 @@ func TestTheDocumentedRulesAreTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range Rules() {
+	for _, r := range rules {
 		if row := fmt.Sprintf("| `%s` | %s | %s |", r.Name, r.Sign, r.Verdict); !strings.Contains(string(page), row) {
 			t.Errorf("docs/health.md lacks the row\n%s", row)
 		}

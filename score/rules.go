@@ -18,8 +18,8 @@ const (
 	bitErrorRate = 1e-12
 )
 
-// Rule is one row of the table of health rules.
-type Rule struct {
+// rule is one row of the table of health rules.
+type rule struct {
 	Name    string // as in a finding
 	Sign    string // what is looked at
 	Verdict string // what follows, in words
@@ -32,10 +32,8 @@ type gpu struct {
 	trends []assay.Trend // those that are about it
 }
 
-// Rules gives the table of rules for a GPU, in the order of the documentation.
-func Rules() []Rule { return append([]Rule(nil), rules...) }
-
-var rules = []Rule{
+// rules is the table for a GPU, in the order of the documentation.
+var rules = []rule{
 	{"hw_thermal_slowdown", "hardware thermal slowdown while loaded", "fail, hard", reason("hw_thermal", 0, assay.Fail, true, "check fans, air flow and the cooler's seat")},
 	{"hw_slowdown", "hardware slowdown while loaded", "fail", reason("hw_slowdown", 0, assay.Fail, false, "check cooling and power supply")},
 	{"power_brake", "power brake while loaded", "fail", reason("power_brake", 0, assay.Fail, false, "the power supply cannot carry the load: check it and its cables")},

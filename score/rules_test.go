@@ -123,7 +123,7 @@ func TestEveryRuleFlipsItsVerdict(t *testing.T) {
 			t.Errorf("%s: findings %+v, want one, %s, hard %t, of GPU-a, with %q", c.rule, fs, c.want, c.hard, c.words)
 		}
 	}
-	for _, r := range Rules() {
+	for _, r := range rules {
 		if !tested[r.Name] {
 			t.Errorf("rule %s has no test", r.Name)
 		}

@@ -132,3 +132,21 @@ func TestResultIsOfTheLastRun(t *testing.T) {
 		}
 	}
 }
+
+// word is what the kernels must write at place i.
+func (p pattern) word(i uint64) uint32 {
+	lo, hi := uint32(i), uint32(i>>32)
+	x := lo ^ hi*0x9E3779B9
+	switch p.mode {
+	case modeWalk:
+		return 1 << ((lo + p.arg) & 31)
+	case modeRandom:
+		x += p.arg * 0x85EBCA6B
+		x ^= x >> 16
+		x *= 0x7FEB352D
+		x ^= x >> 15
+		x *= 0x846CA68B
+		return x ^ x>>16
+	}
+	return x ^ p.arg
+}

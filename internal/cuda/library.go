@@ -84,7 +84,6 @@ type Options struct {
 // Library is the loaded and initialised driver.
 type Library struct {
 	api     api
-	path    string
 	version int32
 }
 
@@ -110,7 +109,7 @@ func open(path string) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	l := &Library{path: path}
+	l := &Library{}
 	if err := l.api.load(lib); err != nil {
 		return nil, err
 	}
@@ -122,9 +121,6 @@ func open(path string) (*Library, error) {
 	}
 	return l, nil
 }
-
-// Path is the library that was loaded, as it was asked for.
-func (l *Library) Path() string { return l.path }
 
 // Version is the CUDA version that the driver supports, for example 12.4.
 func (l *Library) Version() string {

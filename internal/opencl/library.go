@@ -60,9 +60,6 @@ func Open(o Options) (*Library, error) {
 // Path is the library that was loaded, as it was asked for.
 func (l *Library) Path() string { return l.path }
 
-// Platforms are the vendors' implementations behind the library.
-func (l *Library) Platforms() []*Platform { return l.platforms }
-
 type getPlatformIDs func(uint32, *handle, *uint32) int32
 
 func load(path string) ([]*Platform, error) {

@@ -141,8 +141,8 @@ func TestLibraryWithoutPlatformFallsThrough(t *testing.T) {
 			if l.Path() != next {
 				t.Errorf("took %s, want %s", l.Path(), next)
 			}
-			if len(l.Platforms()) != 1 || l.Platforms()[0].Name != "Stub" {
-				t.Errorf("platforms %+v", l.Platforms())
+			if len(l.platforms) != 1 || l.platforms[0].Name != "Stub" {
+				t.Errorf("platforms %+v", l.platforms)
 			}
 		})
 	}

@@ -103,10 +103,6 @@ func TestEndlessLog(t *testing.T) {
 	if len(e.LogTail) == 0 || len(e.LogTail) > tailInExit || !strings.Contains(e.LogTail, r.mark) {
 		t.Errorf("tail of %d bytes", len(e.LogTail))
 	}
-	var shown bytes.Buffer
-	if err := r.WriteLog(&shown); err != nil || !bytes.Equal(shown.Bytes(), b) {
-		t.Errorf("the log in memory has %d bytes, the file %d (%v)", shown.Len(), len(b), err)
-	}
 	r.nothingLeft(0)
 }
 
@@ -173,7 +169,7 @@ func TestAwait(t *testing.T) {
 	t.Run("ready", func(t *testing.T) {
 		r := begin(t, `sleep 0.2; : >"$TMPDIR/up"; exec sleep $MARK`, Spec{})
 		err := r.Await(soon(t), func(context.Context) error {
-			_, err := os.Stat(filepath.Join(r.TempDir(), "up"))
+			_, err := os.Stat(filepath.Join(r.tempDir, "up"))
 			return err
 		}, 10*time.Millisecond)
 		if err != nil {

@@ -3,7 +3,6 @@ package proc
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 
@@ -86,16 +85,6 @@ func (l *boundedLog) rest() []byte {
 	}
 	b = append(b, l.ring[l.next:]...)
 	return append(b, l.ring[:l.next]...)
-}
-
-func (l *boundedLog) writeTo(w io.Writer) error {
-	l.mu.Lock()
-	all := append(append([]byte{}, l.head...), l.rest()...)
-	l.mu.Unlock()
-	if _, err := w.Write(all); err != nil {
-		return fmt.Errorf("writing the log: %w", err)
-	}
-	return nil
 }
 
 // tail is the end of the log as text that is safe to print: what an engine writes

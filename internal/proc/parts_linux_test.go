@@ -125,7 +125,7 @@ func TestWalkerFindsOnlyDescendants(t *testing.T) {
 	if len(w.strangers) == 0 {
 		t.Error("nothing was remembered")
 	}
-	if _, ok := w.strangers[r.PID()]; ok {
+	if _, ok := w.strangers[r.pid]; ok {
 		t.Error("our own is taken for a stranger")
 	}
 }

@@ -461,7 +461,7 @@ func TestEnvironmentAndDirectories(t *testing.T) {
 		dir := t.TempDir()
 		r := begin(t, "", Spec{Command: []string{"env"}, Env: []string{"A=b", "BYTES=\xff\xfe"}, Stdout: &out, Avoid: avoid})
 		wait(t, r.Process)
-		want := []string{"A=b", "BYTES=\xff\xfe", "MARK=" + r.mark, "PATH=" + usualPath, "TMPDIR=" + r.TempDir()}
+		want := []string{"A=b", "BYTES=\xff\xfe", "MARK=" + r.mark, "PATH=" + usualPath, "TMPDIR=" + r.tempDir}
 		got := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
@@ -516,8 +516,8 @@ func TestProcInTheNamespaceIsItsOwn(t *testing.T) {
 		if f[2] != strconv.Itoa(os.Geteuid()) {
 			t.Errorf("runs as user %s, we as %d", f[2], os.Geteuid())
 		}
-		if got, _ := strconv.Atoi(f[0]); !r.Isolation().PIDNamespace && got != r.PID() {
-			t.Errorf("PID is %d, want %d", r.PID(), got)
+		if got, _ := strconv.Atoi(f[0]); !r.Isolation().PIDNamespace && got != r.pid {
+			t.Errorf("PID is %d, want %d", r.pid, got)
 		}
 	})
 }

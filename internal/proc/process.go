@@ -3,14 +3,13 @@ package proc
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 )
 
 // Process is a program that runs, with everything that it started.
 type Process struct {
-	pid       int
-	tempDir   string
+	pid       int    // as we see it
+	tempDir   string // gone after the end
 	isolation Isolation
 	log       *boundedLog
 	h         *handle
@@ -18,12 +17,6 @@ type Process struct {
 	done chan struct{}
 	exit Exit // whole once done is closed
 }
-
-// PID is the program's own process id as we see it.
-func (p *Process) PID() int { return p.pid }
-
-// TempDir is the program's own temporary directory. It is gone after the end.
-func (p *Process) TempDir() string { return p.tempDir }
 
 // Isolation says what holds the tree.
 func (p *Process) Isolation() Isolation { return p.isolation }
@@ -73,10 +66,6 @@ func (p *Process) Tree() []int {
 // RSS is the resident memory of the whole tree, and false when it cannot be read
 // or has ended. Pages that processes share are counted once for each.
 func (p *Process) RSS() (int64, bool) { return rssOf(p.Tree()) }
-
-// WriteLog writes what is kept of the log so far, with a line in the middle that
-// says how much was left out.
-func (p *Process) WriteLog(w io.Writer) error { return p.log.writeTo(w) }
 
 // Await calls check until it gives no error: until an engine is ready. Between
 // two calls it waits for every (0 means 100 ms). It ends with a [*DiedError] as

@@ -1,8 +1,10 @@
 package hammer
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -28,7 +30,7 @@ func (f *hammerFlags) registerHealth(fs *pflag.FlagSet) {
 	fs.StringVar(&f.metricsTLS, "metrics-tls", "", "`CERT,KEY` files for --metrics on an address that others reach")
 	fs.StringVar(&f.metricsToken, "metrics-token-file", "", "`file` with the bearer token that --metrics asks for on such an address")
 	fs.BoolVar(&f.verify, "verify", false, "verify the GPUs first, as assay verify does, and judge the node by that too")
-	fs.StringVar(&f.baseline, "baseline", "", "score the node against this `file`")
+	fs.StringVar(&f.baseline, "baseline", "", "score the node against this `file`, or a baseline that is shipped, by its name")
 	fs.StringVar(&f.saveBaseline, "save-baseline", "", "accept this run as the node's baseline: write it to a `file`")
 	fs.StringVar(&f.price, "price", "", "what renting the node costs, `0.35/h`")
 	fs.StringVar(&f.energyRate, "energy-rate", "", "what energy costs, `0.30/kWh`")
@@ -56,22 +58,43 @@ func (r *resolver) health(readFile func(string) ([]byte, error)) {
 	r.c.Judge.PricePerHour = r.rate("price", r.price, "h")
 	r.c.Judge.EnergyRate = r.rate("energy-rate", r.energyRate, "kWh")
 	if r.baseline != "" {
-		b, err := readFile(r.baseline)
+		base, err := loadBaseline(r.baseline, readFile)
 		if err != nil {
 			r.bad("read --baseline: %w", err)
 			return
 		}
-		if len(b) > maxBaselineFile {
-			r.bad("read --baseline %s: it is larger than %d bytes, which no baseline is", r.baseline, maxBaselineFile)
-			return
-		}
-		base, err := score.ParseBaseline(b)
-		if err != nil {
-			r.bad("%s: %w; assay hammer --save-baseline FILE writes one", r.baseline, err)
-			return
-		}
 		r.c.Judge.Baseline = &base
 	}
+}
+
+// loadBaseline reads a file, or finds a baseline of that name among those that the
+// program ships.
+func loadBaseline(name string, readFile func(string) ([]byte, error)) (assay.Baseline, error) {
+	b, err := readFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		list, err := score.Catalogue()
+		if err != nil {
+			return assay.Baseline{}, err
+		}
+		var names []string
+		for _, base := range list {
+			if base.Name == name {
+				return base, nil
+			}
+			names = append(names, base.Name)
+		}
+		return assay.Baseline{}, fmt.Errorf("there is no file %s, and no such baseline is shipped; there are %s", name, strings.Join(names, ", "))
+	case err != nil:
+		return assay.Baseline{}, err
+	case len(b) > maxBaselineFile:
+		return assay.Baseline{}, fmt.Errorf("%s is larger than %d bytes, which no baseline is", name, maxBaselineFile)
+	}
+	base, err := score.ParseBaseline(b)
+	if err != nil {
+		return base, fmt.Errorf("%s: %w; assay hammer --save-baseline FILE writes one", name, err)
+	}
+	return base, nil
 }
 
 // rate reads an amount of money a unit, as 0.35/h.

@@ -82,6 +82,13 @@ func TestPricesAndBaselines(t *testing.T) {
 	if err != nil || j.PricePerHour == nil || *j.PricePerHour != (assay.Money{Nano: 350_000_000, Currency: "EUR"}) || j.EnergyRate.Nano != 300_000_000 {
 		t.Errorf("%+v, %v", j, err)
 	}
+	const shipped = "nim-1.8.0-llama-3.3-70b-2xh100-25"
+	if j, err = resolve("--baseline", shipped); err != nil || j.Baseline == nil || j.Baseline.Name != shipped {
+		t.Errorf("%+v, %v", j.Baseline, err)
+	}
+	if _, err := resolve("--baseline", "nim"); err == nil || !strings.Contains(err.Error(), shipped) {
+		t.Errorf("a name that is not shipped: %v", err)
+	}
 	for _, bad := range [][]string{
 		{"--price", "cheap"}, {"--price", "0.35/day"}, {"--price", "-1/h"}, {"--energy-rate", "0.3/h"}, {"--currency", ""},
 		{"--baseline", "not-there.json"}, {"--sample-interval", "1ms"}, {"--dcgm-exporter", "node:9400"},
