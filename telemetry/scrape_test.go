@@ -181,42 +181,6 @@ func TestDCGMBlanks(t *testing.T) {
 	}
 }
 
-func TestImportDCGMDiag(t *testing.T) {
-	const v3 = `{"DCGM GPU Diagnostic":{"test_categories":[
-	 {"category":"Deployment","tests":[{"name":"Denylist","results":[{"status":"Pass"}]}]},
-	 {"category":"Hardware","tests":[{"name":"GPU Memory","results":[{"gpu_id":"0","status":"Pass","info":"Allocated 97%"},{"gpu_id":"1","status":"Fail","warnings":"Found 3 errors"}]}]},
-	 {"category":"Stress","tests":[{"name":"Targeted Stress","results":[{"gpu_id":"0","status":"Skip"}]}]}]}}`
-	const v4 = `{"DCGM Diagnostic":{"test_categories":[{"category":"Hardware","tests":[{"name":"memory","test_summary":{"status":"Warn"},
-	 "results":[{"entity_group":"GPU","entity_group_id":1,"entity_id":0,"status":"Warn","warnings":[{"error_id":7,"warning":"Row remap pending"}]}]}]}]},
-	 "entity_groups":[{"entity_group":"GPU","entities":[{"entity_id":0,"uuid":"GPU-1"}]}]}`
-	verdicts := func(text string) string {
-		t.Helper()
-		checks, err := ImportDCGMDiag(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out []string
-		for _, c := range checks {
-			out = append(out, fmt.Sprintf("%s %s%s %v %s", c.Name, c.Facts["gpu"], c.Device, c.Verdict, c.Evidence))
-		}
-		return strings.Join(out, "\n")
-	}
-	if got, want := verdicts(v3), `dcgm.deployment.denylist  pass Pass
-dcgm.hardware.gpu_memory 0 pass Pass: Allocated 97%
-dcgm.hardware.gpu_memory 1 fail Fail: Found 3 errors
-dcgm.stress.targeted_stress 0 unknown Skip`; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got, want := verdicts(v4), `dcgm.hardware.memory 0GPU-1 degraded Warn: Row remap pending`; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	for _, text := range []string{"", "{}", "[]", `{"DCGM Diagnostic":7}`, "\x00\xff", `{"DCGM Diagnostic":{"test_categories":[{"tests":[{"results":[{"gpu_id":{"a":[1]},"status":7}]}]}]}}`} {
-		if checks, err := ImportDCGMDiag(strings.NewReader(text)); err == nil {
-			t.Errorf("%q made %+v", text, checks)
-		}
-	}
-}
-
 // The engine that is really there, when the environment names one.
 func TestEngineRealLlamaCpp(t *testing.T) {
 	url := os.Getenv("ASSAY_LLAMACPP_URL")
