@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +38,8 @@ func isRealtime(policy uint32) bool {
 //
 // Every thread is marked to reset its children (SCHED_FLAG_RESET_ON_FORK),
 // which for the kernel are new threads as well as new processes. So threads are
-// looked for again and again, and no child needs to be thought of.
+// looked for again and again, and no child needs to be thought of. What a child
+// does inherit is the limit of real-time scheduling: see [Unbound].
 func Raise(asked Level, changed func(Standing)) (got Standing, lower func()) {
 	before, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func Raise(asked Level, changed func(Standing)) (got Standing, lower func()) {
 type raise struct {
 	before, high unix.SchedAttr
 	now          unix.SchedAttr // what threads get
-	session      func()         // takes the session's back; nil: it was not raised
+	session      *heldSession   // nil: not raised by us
 	limit        *unix.Rlimit   // RLIMIT_RTTIME before; nil: not set
 	exceeded     chan os.Signal // the limit's signal; nil: not expected
 	got          Standing
@@ -99,7 +99,7 @@ func (r *raise) climb(asked Level) Standing {
 		return Standing{Level: LevelNormal, Nice: int(r.before.Nice), Why: why}
 	}
 	r.got = Standing{Level: LevelHigh, Nice: int(r.high.Nice), Why: why}
-	r.got.Session, r.session = raiseSession(int(r.high.Nice))
+	r.got.Session = r.raiseSession()
 	return r.got
 }
 
@@ -186,6 +186,9 @@ func (r *raise) watch() {
 			}
 		case <-tick.C:
 			_ = r.apply() // it was permitted before
+			if r.now == r.high && r.got.Session != 0 {
+				r.raiseSession() // another run may have given it back
+			}
 		}
 	}
 }
@@ -198,37 +201,38 @@ func (r *raise) lower() {
 	_ = r.apply() // to give back is always permitted
 	r.unlimit()
 	if r.session != nil {
-		r.session()
+		r.session.giveBack()
 	}
+}
+
+// Unbound takes from a child that was just started the limit of real-time
+// scheduling, if this process has one by [Raise]. A child inherits that although
+// it does not inherit the priority, and an engine with a real-time thread of its
+// own would be killed by it.
+func Unbound(pid int) {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_RTTIME, &limit) == nil && limit.Cur < limit.Max && limit.Max <= uint64(realtimeHard.Microseconds()) {
+		unlimit(pid, unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
+	}
+}
+
+// unlimit gives a process, 0 being this one, a limit of real-time scheduling that
+// is above what it has. Only the soft one can be raised without
+// CAP_SYS_RESOURCE, up to the hard one.
+func unlimit(pid int, limit unix.Rlimit) {
+	var now unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, &now) == nil || unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &now) != nil {
+		return
+	}
+	now.Cur = now.Max
+	_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &now, nil) // it is always permitted
 }
 
 func (r *raise) unlimit() {
 	if r.limit != nil {
-		_ = unix.Setrlimit(unix.RLIMIT_RTTIME, r.limit) // not permitted for the hard one without privilege; it bounds real-time threads only
+		unlimit(0, *r.limit)
 	}
 	if r.exceeded != nil {
 		signal.Stop(r.exceeded)
 	}
-}
-
-// raiseSession raises the session's nice value, where the kernel groups by
-// session: there that of a thread counts among those of its session only, and an
-// engine is usually in another. It gives 0 where that is not so, or not
-// permitted.
-func raiseSession(nice int) (got int, back func()) {
-	const file = "/proc/self/autogroup"
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0, nil
-	}
-	_, text, ok := strings.Cut(strings.TrimSpace(string(b)), " nice ")
-	before, err := strconv.Atoi(text)
-	if !ok || err != nil || before <= nice {
-		return 0, nil
-	}
-	write := func(n int) error { return os.WriteFile(file, []byte(strconv.Itoa(n)), 0) }
-	if write(nice) != nil {
-		return 0, nil
-	}
-	return nice, func() { _ = write(before) } // nothing can be done about it
 }

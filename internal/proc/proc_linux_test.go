@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 			syscall.Exit(Supervise())
 		case "victim":
 			victim(os.Args[2:])
+		case "raise":
+			serveRaise(os.Args[2])
+			syscall.Exit(0)
 		}
 	}
 	code := m.Run()

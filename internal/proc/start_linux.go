@@ -86,6 +86,9 @@ func (s Spec) start(path string) (*Process, error) {
 	h.cmd.ExtraFiles = append([]*os.File{h.pipes.farOrders, h.pipes.farMessages}, theirs...)
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is for us, not for it
 	err = h.cmd.Start()
+	if err == nil {
+		Unbound(h.cmd.Process.Pid) // before it has the job, so the whole tree
+	}
 	h.pipes.closeFar()
 	for _, f := range theirs {
 		_ = f.Close()
