@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 	"internal/opencl":   {},
 	"internal/cuda":     {},
 	"internal/proc":     {},
+	"internal/child":    {"internal/foreign", "internal/proc"},
 
 	"cmd/internal/cli":            {"", "internal/disk"},
 	"cmd/internal/cli/keys":       {"ledger"},
