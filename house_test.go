@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"inference":      {"", "internal/clock"},
 	"simulate":       {""},
 	"load":           {"", "stat"},
-	"telemetry":      {"", "internal/nvml", "internal/proc"},
+	"telemetry":      {"", "internal/nvml", "internal/child"},
 	"verify":         {"", "internal/opencl", "internal/cuda", "internal/proc"},
 	"journal":        {"", "internal/disk"},
 	"summary":        {"", "stat"},

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 // ErrNoAnswer says that a child did not answer in time and was killed. It is
 // started again at a later reading; what it would have read meanwhile is absent.
-var ErrNoAnswer = errors.New("no answer")
+var ErrNoAnswer = child.ErrLate
 
 // Describer is a source that can also say which GPUs there are.
 type Describer interface {
@@ -34,28 +33,23 @@ type ChildOptions struct {
 	Env []string
 }
 
-const maxBackoff = 30 * time.Second
-
 // Child is a source that runs in a process of its own, so that it can be
-// killed: native calls cannot be called off, and a driver that hangs must not
+// killed: native calls cannot be cancelled, and a driver that hangs must not
 // hang the run. The other side is [ServeChild].
 //
 // A child is started at the first question. One that does not answer in time,
 // ends, or breaks the protocol is killed with its whole process group.
 type Child struct {
-	name    string
-	command []string
-	o       ChildOptions
-	intern  interner
-	closing atomic.Bool
-	live    atomic.Pointer[childProcess] // p, for Close, which does not wait for mu
+	name   string
+	o      ChildOptions
+	kept   *child.Kept
+	intern interner
 
-	mu      sync.Mutex    // one question at a time
-	p       *childProcess // nil: none runs
+	// What follows is used within kept.Do, one question at a time.
+	p       *child.Process
 	seq     uint64
-	backoff time.Duration
-	retry   time.Time // not started before
-	failure error     // why it is waited for
+	owed    uint64 // the question to p whose answer was not waited for; 0: none
+	request []byte // kept to be used again
 }
 
 // NewChild makes a source out of a command line whose process calls
@@ -64,13 +58,14 @@ func NewChild(name string, command []string, o ChildOptions) *Child {
 	if o.Deadline == 0 {
 		o.Deadline = 2 * time.Second
 	}
-	if o.StartDeadline == 0 {
-		o.StartDeadline = 20 * time.Second
+	spec := child.Spec{
+		Command: command, Env: o.Env, MaxLine: maxChildLine, MaxAnswer: maxChildAnswer,
+		// A child does one thing at a time. With more processors, the runtime would
+		// spend several times the work's own CPU time on looking for more of it.
+		AddEnv: []string{"GOMAXPROCS=1"},
 	}
-	if o.Backoff == 0 {
-		o.Backoff = time.Second
-	}
-	return &Child{name: name, command: command, o: o, backoff: o.Backoff, intern: interner{}}
+	kept := child.Keep(spec, child.KeepOptions{Ready: childHello, StartWithin: o.StartDeadline, Backoff: o.Backoff})
+	return &Child{name: name, o: o, kept: kept, intern: interner{}}
 }
 
 // Name is the name of the source that the child runs.
@@ -107,73 +102,56 @@ func (c *Child) Describe(ctx context.Context) ([]assay.GPU, error) {
 }
 
 // Close ends the child: by closing its input, and where that does not help
-// soon, by force.
+// soon, by force. A question that is under way fails.
 func (c *Child) Close() error {
-	if !c.mu.TryLock() {
-		// A question is under way, perhaps one that hangs: it fails now.
-		c.closing.Store(true)
-		if p := c.live.Load(); p != nil {
-			p.kill()
-		}
-		c.mu.Lock()
-	}
-	defer c.mu.Unlock()
-	c.closing.Store(true)
-	if c.p != nil {
-		c.p.end(500 * time.Millisecond)
-		c.p = nil
-		c.live.Store(nil)
-	}
+	c.kept.Close(500 * time.Millisecond)
 	return nil
 }
 
 // ask puts one question and hands the answer's lines of that kind to each.
 func (c *Child) ask(ctx context.Context, question string, each func([]byte) error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := ctx.Err(); err != nil {
+	var said error
+	err := c.kept.Do(ctx, c.o.Deadline, func(p *child.Process, until time.Time) (err error) {
+		said, err = c.exchange(ctx, p, until, question, each)
+		if errors.Is(err, ErrNoAnswer) {
+			err = fmt.Errorf("%w: the driver did not answer within %v, and its process was killed", ErrNoAnswer, c.o.Deadline)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, child.ErrClosed):
+		return errClosed
+	case err != nil:
 		return err
 	}
-	if c.closing.Load() {
-		return errClosed
-	}
-	if c.p == nil {
-		if wait := time.Until(c.retry); wait > 0 {
-			return fmt.Errorf("%w; it is started again in %v", c.failure, wait.Round(100*time.Millisecond))
-		}
-		p, err := startChild(c.command, c.o.Env)
-		if err != nil {
-			return c.failed(fmt.Errorf("starting its process: %w", err))
-		}
-		c.p = p
-		c.live.Store(p)
-		if c.closing.Load() {
-			return errClosed // Close looked before there was a process, and comes after us
-		}
-	}
-	c.seq++
-	said, err := c.p.exchange(ctx, c.o, question, c.seq, each)
-	switch {
-	case err == nil:
-		c.backoff = c.o.Backoff
-		return said
-	case errors.Is(err, errStarting), ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return err // the process is well; this question was given up
-	}
-	if c.closing.Load() {
-		return errClosed
-	}
-	err = c.p.explain(err)
-	c.p.kill()
-	c.p = nil
-	c.live.Store(nil)
-	return c.failed(err)
+	return said
 }
 
-// failed notes a failure of the process, after which it is left alone a while.
-func (c *Child) failed(err error) error {
-	c.failure = err
-	c.retry = time.Now().Add(c.backoff)
-	c.backoff = min(2*c.backoff, maxBackoff)
-	return err
+// exchange puts one question to a process and reads its answer. The first result
+// is an error that the source in the child reported; the second is one of the
+// child itself.
+func (c *Child) exchange(ctx context.Context, p *child.Process, until time.Time, question string, each func([]byte) error) (said, err error) {
+	if c.p != p {
+		c.p, c.owed = p, 0
+	}
+	if c.owed != 0 {
+		end := string(appendEnd(nil, c.owed))
+		err := p.Receive(ctx, until, func(line []byte) (bool, error) { return string(line) == end, nil })
+		if err != nil {
+			return nil, err
+		}
+		c.owed = 0
+	}
+	c.seq++
+	c.request = appendRequest(c.request[:0], question, c.seq)
+	if err := p.Send(ctx, until, c.request); err != nil {
+		return nil, err
+	}
+	c.owed = c.seq
+	a := childAnswer{seq: c.seq, each: each}
+	if err := p.Receive(ctx, until, a.line); err != nil {
+		return nil, err
+	}
+	c.owed = 0
+	return a.said, nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 
@@ -13,8 +12,8 @@ import (
 	"github.com/assay-bench/assay/internal/foreign"
 )
 
-// The protocol between [Child] and [ServeChild], one line each, columns parted
-// by tabs:
+// The protocol between [Child] and [ServeChild], one line each, columns
+// separated by tabs:
 //
 //	child   assay-source 1           once, when the source is ready
 //	parent  read N | describe N      N counts the questions
@@ -29,8 +28,8 @@ const (
 	askRead     = "read"
 	askDescribe = "describe"
 
-	maxChildLine   = 4096  // bytes
-	maxChildLines  = 16384 // in one answer
+	maxChildLine   = 4 << 10 // bytes
+	maxChildAnswer = 2 << 20
 	maxGPUs        = 64
 	maxChildDevice = 128
 	maxChildName   = 80
@@ -122,87 +121,30 @@ func parseGPU(line []byte) (assay.GPU, error) {
 	return g, nil
 }
 
-// childLines cuts a stream into lines of at most maxChildLine bytes. Unlike bufio's
-// it keeps the beginning of a line when a read is broken off by a deadline.
-type childLines struct {
-	r        io.Reader
-	buf      []byte
-	from, to int
+// childAnswer takes the lines of one answer.
+type childAnswer struct {
+	seq  uint64
+	each func([]byte) error // gets what readings and GPUs are
+	said error              // the error that the source itself reported
 }
 
-// next gives a line without its end. It is valid until the next call.
-func (l *childLines) next() ([]byte, error) {
-	if l.buf == nil {
-		l.buf = make([]byte, 4*maxChildLine)
+func (a *childAnswer) line(line []byte) (done bool, err error) {
+	mark, rest, ok := bytes.Cut(line, tab)
+	if !ok || len(mark) != 1 {
+		return false, nil
 	}
-	looked := 0
-	for {
-		if i := bytes.IndexByte(l.buf[l.from+looked:l.to], '\n'); i >= 0 {
-			line := l.buf[l.from : l.from+looked+i]
-			l.from += looked + i + 1
-			if len(line) > maxChildLine {
-				break
-			}
-			return line, nil
+	switch mark[0] {
+	case 'r', 'g':
+		return false, a.each(rest)
+	case '!':
+		a.said = errors.New(childText(string(rest)))
+	case '.':
+		if n, err := strconv.ParseUint(string(rest), 10, 64); err != nil || n != a.seq {
+			return false, fmt.Errorf("it ended answer %.30q when %d was asked", rest, a.seq)
 		}
-		if looked = l.to - l.from; looked > maxChildLine {
-			break
-		}
-		if l.from > 0 && len(l.buf)-l.to < maxChildLine {
-			l.to = copy(l.buf, l.buf[l.from:l.to])
-			l.from = 0
-		}
-		n, err := l.r.Read(l.buf[l.to:])
-		if l.to += n; n == 0 && err != nil {
-			return nil, err
-		}
+		return true, nil
 	}
-	return nil, fmt.Errorf("it wrote a line of over %d bytes", maxChildLine)
-}
-
-// until passes over lines up to one.
-func (l *childLines) until(want string) error {
-	for range maxChildLines {
-		line, err := l.next()
-		if err != nil {
-			return err
-		}
-		if string(line) == want {
-			return nil
-		}
-	}
-	return errChildLines
-}
-
-var errChildLines = fmt.Errorf("it wrote over %d lines for one answer", maxChildLines)
-
-// answer reads an answer and hands its content to each. The first result is
-// the error that the source itself reported.
-func (l *childLines) answer(seq uint64, each func([]byte) error) (said, err error) {
-	for range maxChildLines {
-		line, err := l.next()
-		if err != nil {
-			return nil, err
-		}
-		mark, rest, ok := bytes.Cut(line, tab)
-		if !ok || len(mark) != 1 {
-			continue
-		}
-		switch mark[0] {
-		case 'r', 'g':
-			if err := each(rest); err != nil {
-				return nil, err
-			}
-		case '!':
-			said = errors.New(childText(string(rest)))
-		case '.':
-			if n, err := strconv.ParseUint(string(rest), 10, 64); err != nil || n != seq {
-				return nil, fmt.Errorf("it ended answer %.30q when %d was asked", rest, seq)
-			}
-			return said, nil
-		}
-	}
-	return nil, errChildLines
+	return false, nil
 }
 
 // childText makes any text fit for a line of the protocol.

@@ -10,8 +10,9 @@ import (
 // role as its first argument, as the shipped binary does with a hidden
 // subcommand.
 var childRoles = map[string]func(args []string) error{
-	"child-nvml": serveNVML,
-	"child-play": servePlay,
+	"child-nvml":    serveNVML,
+	"child-play":    servePlay,
+	"child-stopped": serveStopped,
 }
 
 func TestMain(m *testing.M) {

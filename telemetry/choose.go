@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 // ChooseOptions say what there may be to read. The zero value chooses by
@@ -111,13 +112,13 @@ func busID(g assay.GPU) string {
 
 func (c *choice) nvidia(ctx context.Context) {
 	if len(c.o.Child) > 0 {
-		child := NewChild("nvml", c.o.Child, c.o.ChildOptions)
-		gpus, err := describe(ctx, child, c.o.Deadline)
+		nvml := NewChild("nvml", c.o.Child, c.o.ChildOptions)
+		gpus, err := describe(ctx, nvml, c.o.Deadline)
 		if err == nil && len(gpus) > 0 {
-			c.take(child, gpus)
+			c.take(nvml, gpus)
 			return
 		}
-		_ = child.Close() // it has already failed
+		_ = nvml.Close() // it has already failed
 		if err != nil {
 			c.note("nvml: %v", err)
 		} else {
@@ -139,12 +140,12 @@ func (c *choice) nvidia(ctx context.Context) {
 
 // describe asks a child for its GPUs until it has started: its process says so
 // when the driver is there.
-func describe(ctx context.Context, child *Child, deadline time.Duration) ([]assay.GPU, error) {
+func describe(ctx context.Context, c *Child, deadline time.Duration) ([]assay.GPU, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	for {
-		gpus, err := child.Describe(ctx)
-		if !errors.Is(err, errStarting) {
+		gpus, err := c.Describe(ctx)
+		if !errors.Is(err, child.ErrStarting) {
 			return gpus, err
 		}
 	}

@@ -73,9 +73,9 @@ func (m *Meter) Seconds() (s float64, ok bool) {
 }
 
 func (c *Child) cpu() (time.Duration, bool) {
-	p := c.live.Load()
-	if p == nil || p.cmd.Process == nil {
+	pid, ok := c.kept.PID()
+	if !ok {
 		return 0, false
 	}
-	return processTime(p.cmd.Process.Pid)
+	return processTime(pid)
 }

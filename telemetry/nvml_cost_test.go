@@ -47,7 +47,7 @@ func TestNVMLCostOfSampling(t *testing.T) {
 	if _, err := readAll(t, c); err != nil { // it is started, and everything was read once
 		t.Fatal(err)
 	}
-	pid := c.p.cmd.Process.Pid
+	pid, _ := c.kept.PID()
 	// What else runs on the machine can only add: the least of three counts.
 	var share float64
 	for range 3 {

@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 // SMIOptions say how to ask nvidia-smi.
@@ -19,7 +19,8 @@ type SMIOptions struct {
 	Path string
 	// Interval between its answers; 0: 200 ms.
 	Interval time.Duration
-	// Deadline is how long it may say nothing before it is held to hang; 0: 5 s.
+	// Deadline is how long it may give no reading before it is taken to hang;
+	// 0: 5 s.
 	Deadline time.Duration
 }
 
@@ -44,15 +45,14 @@ type SMI struct {
 
 // Waits before a program that failed is started again.
 const (
-	firstBackOff = 500 * time.Millisecond
-	lastBackOff  = 30 * time.Second
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = 30 * time.Second
 )
 
 // errNoDevices is a driver without a card.
 var errNoDevices = errors.New("nvidia-smi found no devices")
 
-// NewSMI asks nvidia-smi which GPUs there are, and starts reading them.
-func NewSMI(ctx context.Context, o SMIOptions) (*SMI, error) {
+func (o SMIOptions) resolved() SMIOptions {
 	if o.Path == "" {
 		o.Path = "nvidia-smi"
 	}
@@ -62,38 +62,40 @@ func NewSMI(ctx context.Context, o SMIOptions) (*SMI, error) {
 	if o.Deadline <= 0 {
 		o.Deadline = 5 * time.Second
 	}
+	return o
+}
+
+// NewSMI asks nvidia-smi which GPUs there are, and starts reading them.
+func NewSMI(ctx context.Context, o SMIOptions) (*SMI, error) {
 	gpus, err := DescribeSMI(ctx, o)
 	if err != nil {
 		return nil, err
 	}
+	return startSMI(ctx, gpus, o), nil
+}
+
+// startSMI starts reading GPUs that are known.
+func startSMI(ctx context.Context, gpus []assay.GPU, o SMIOptions) *SMI {
 	// The source outlives the call that made it.
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &SMI{o: o, say: newSay(), gpus: gpus, stop: stop, rows: map[string]smiRow{}, lost: map[string]bool{}}
+	s := &SMI{o: o.resolved(), say: newSay(), gpus: gpus, stop: stop, rows: map[string]smiRow{}, lost: map[string]bool{}}
 	s.done.Go(func() { s.run(run) })
-	return s, nil
+	return s
 }
 
 // DescribeSMI asks nvidia-smi which GPUs there are.
 func DescribeSMI(ctx context.Context, o SMIOptions) ([]assay.GPU, error) {
-	if o.Path == "" {
-		o.Path = "nvidia-smi"
-	}
-	if o.Deadline <= 0 {
-		o.Deadline = 5 * time.Second
-	}
+	o = o.resolved()
 	// A first call may have to load the driver.
 	ctx, cancel := context.WithTimeout(ctx, 2*o.Deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, o.Path, "-q", "-x")
-	ownGroup(cmd)
-	out := &head{max: maxPage}
-	cmd.Stdout, cmd.Stderr = out, out
-	err := cmd.Run()
-	text := out.Bytes()
+	out, err := child.Output(ctx, child.Spec{Command: []string{o.Path, "-q", "-x"}, MaxAnswer: maxPage}, nil)
+	text := out.Stdout
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s -q -x: %w", o.Path, ctx.Err())
 	}
-	if bytes.Contains(text, []byte("No devices were found")) {
+	const none = "No devices were found"
+	if bytes.Contains(text, []byte(none)) || strings.Contains(out.Stderr, none) {
 		return nil, errNoDevices
 	}
 	// A driver that has trouble with one card says so in a line of its own.
@@ -106,8 +108,10 @@ func DescribeSMI(ctx context.Context, o SMIOptions) ([]assay.GPU, error) {
 		return nil, errNoDevices
 	case xmlErr == nil:
 		return gpus, nil
-	case err != nil:
+	case err != nil && len(text) > 0:
 		return nil, fmt.Errorf("%s -q -x: %w: %s", o.Path, err, firstLine(string(text)))
+	case err != nil:
+		return nil, fmt.Errorf("%s -q -x: %w", o.Path, err)
 	}
 	return nil, fmt.Errorf("%s -q -x: %w", o.Path, xmlErr)
 }

@@ -1,16 +1,14 @@
 package telemetry
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/assay-bench/assay/internal/child"
 )
 
 func (s *SMI) failed(err error) {
@@ -22,7 +20,8 @@ func (s *SMI) failed(err error) {
 // run keeps one nvidia-smi alive.
 func (s *SMI) run(ctx context.Context) {
 	fields := s.known(ctx)
-	wait := firstBackOff
+	waits := child.NewBackoff(firstBackoff, maxBackoff)
+	wait := firstBackoff
 	for ctx.Err() == nil {
 		began := time.Now()
 		refused, err := s.live(ctx, fields)
@@ -37,14 +36,14 @@ func (s *SMI) run(ctx context.Context) {
 		}
 		s.failed(err)
 		if time.Since(began) > 10*wait {
-			wait = firstBackOff // it worked for a while
+			waits.Reset() // it worked for a while
 		}
+		wait = waits.NextBackOff()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, lastBackOff)
 	}
 }
 
@@ -55,14 +54,11 @@ func (s *SMI) known(ctx context.Context) []smiField {
 	all := append([]smiField(nil), smiFields...)
 	ctx, cancel := context.WithTimeout(ctx, s.o.Deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.o.Path, "--help-query-gpu")
-	ownGroup(cmd)
-	out := &head{max: maxPage}
-	cmd.Stdout = out
-	if err := cmd.Run(); err != nil {
+	out, err := child.Output(ctx, child.Spec{Command: []string{s.o.Path, "--help-query-gpu"}, MaxAnswer: maxPage}, nil)
+	if err != nil {
 		return all
 	}
-	text := out.String()
+	text := string(out.Stdout)
 	has := func(name string) bool { return strings.Contains(text, `"`+name+`"`) }
 	if !has("index") || !has("uuid") {
 		return all
@@ -102,78 +98,52 @@ func without(fields []smiField, refused string) ([]smiField, bool) {
 // live runs one nvidia-smi until it ends or has to be ended. refused is the
 // column that it did not know.
 func (s *SMI) live(ctx context.Context, fields []smiField) (refused string, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.name
 	}
-	cmd := exec.CommandContext(ctx, s.o.Path,
-		"--query-gpu="+strings.Join(names, ","), "--format=csv,noheader,nounits",
-		"-lms", strconv.FormatInt(s.o.Interval.Milliseconds(), 10))
-	ownGroup(cmd)
-	out, err := cmd.StdoutPipe()
+	p, err := child.Start(child.Spec{
+		Command: []string{
+			s.o.Path, "--query-gpu=" + strings.Join(names, ","), "--format=csv,noheader,nounits",
+			"-lms", strconv.FormatInt(s.o.Interval.Milliseconds(), 10),
+		},
+		MaxLine: maxPageLine, MaxAnswer: maxPage, MaxStderr: 4 << 10,
+	})
 	if err != nil {
 		return "", err
 	}
-	complaint := &head{max: 4 << 10}
-	cmd.Stderr = complaint
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	// A grandchild that left the group could keep the pipe open.
-	defer context.AfterFunc(ctx, func() { out.Close() })()
-	hung := false
-	var mu sync.Mutex
-	// The first answer may take as long as loading the driver does.
-	alarm := time.AfterFunc(2*s.o.Deadline, func() {
-		mu.Lock()
-		hung = true
-		mu.Unlock()
-		cancel()
-	})
-	said := ""
-	lines := bufio.NewScanner(out)
-	lines.Buffer(make([]byte, 0, 4<<10), maxPageLine)
-	for lines.Scan() {
-		line := lines.Text()
+	defer p.Close(0) // it and all that it started
+	message := ""
+	row := func(b []byte) (bool, error) {
+		line := string(b)
 		if row, ok := newSMIRow(fields, line); ok {
-			alarm.Reset(s.o.Deadline)
 			s.take(row)
-			continue
+			return true, nil
 		}
-		if name, ok := notAField(line); ok {
-			refused = name
-			break
+		var ok bool
+		if refused, ok = notAField(line); ok {
+			return true, fmt.Errorf("nvidia-smi does not know the column %s", word(refused))
 		}
-		if line = strings.TrimSpace(line); line == "" {
-			continue
+		if line = strings.TrimSpace(line); line != "" {
+			s.message(line)
+			message = line
 		}
-		s.message(line)
-		said = line
+		return false, nil
 	}
-	scanErr := lines.Err()
-	alarm.Stop()
-	cancel() // ends it and all that it started
-	waitErr := cmd.Wait()
-	mu.Lock()
-	defer mu.Unlock()
+	// The first answer may take as long as loading the driver does.
+	for until := 2 * s.o.Deadline; err == nil; until = s.o.Deadline {
+		err = p.Receive(ctx, time.Now().Add(until), row)
+	}
+	var ended *child.EndedError
 	switch {
 	case refused != "":
-		return refused, fmt.Errorf("nvidia-smi does not know the column %s", word(refused))
-	case hung:
-		return "", fmt.Errorf("nvidia-smi said nothing for %v", s.o.Deadline)
-	case said != "":
-		return "", fmt.Errorf("nvidia-smi ended: %s", firstLine(said))
-	case scanErr != nil:
-		return "", fmt.Errorf("nvidia-smi: %w", scanErr)
-	case complaint.Len() > 0:
-		return "", fmt.Errorf("nvidia-smi ended: %s", firstLine(complaint.String()))
+		return refused, err
+	case errors.Is(err, child.ErrLate):
+		return "", fmt.Errorf("nvidia-smi gave no reading for %v", s.o.Deadline)
+	case message != "" && errors.As(err, &ended):
+		return "", fmt.Errorf("nvidia-smi ended: %s", firstLine(message))
 	}
-	if waitErr == nil {
-		return "", errors.New("nvidia-smi ended")
-	}
-	return "", fmt.Errorf("nvidia-smi ended: %w", waitErr)
+	return "", fmt.Errorf("nvidia-smi: %w", err)
 }
 
 // notAField reads: Field "x" is not a valid field to query.
@@ -184,19 +154,6 @@ func notAField(line string) (string, bool) {
 	}
 	name, rest, ok := strings.Cut(rest, `"`)
 	return name, ok && strings.Contains(rest, "not a valid field")
-}
-
-// head keeps the first bytes that are written to it and drops the rest.
-type head struct {
-	bytes.Buffer
-	max int
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	if room := h.max - h.Len(); room > 0 {
-		h.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }
 
 func firstLine(s string) string {

@@ -1,16 +1,20 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 type fake struct {
@@ -68,41 +72,93 @@ func TestClientReadsItself(t *testing.T) {
 		t.Errorf("implausible: %v", got)
 	}
 	before := got["client_cpu_seconds_total"]
-	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+	for end := time.Now().Add(patience); got["client_cpu_seconds_total"] <= before && time.Now().Before(end); {
+		read()
 	}
-	read()
 	if got["client_cpu_seconds_total"] <= before {
 		t.Errorf("spinning cost no CPU time: %v then %v", before, got["client_cpu_seconds_total"])
 	}
 }
 
-// A child that is stopped by a signal must notice it.
+// A process that is stopped by a signal notices it, and for how long.
 func TestClientNoticesThatItWasStopped(t *testing.T) {
-	if os.Getenv("ASSAY_STOPPED_CHILD") == "" {
-		if runtime.GOOS != "linux" {
-			t.Skip("stops itself by a signal")
-		}
-		attr := &os.ProcAttr{Env: append(os.Environ(), "ASSAY_STOPPED_CHILD=1"), Files: []*os.File{nil, os.Stdout, os.Stderr}}
-		p, err := os.StartProcess(os.Args[0], []string{os.Args[0], "-test.run=^TestClientNoticesThatItWasStopped$"}, attr)
+	if runtime.GOOS != "linux" {
+		t.Skip("looks in /proc for whether it is stopped")
+	}
+	p, err := child.Start(child.Spec{Command: []string{os.Args[0], "child-stopped"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(0)
+	until := time.Now().Add(patience)
+	line := func() (s string) {
+		t.Helper()
+		err := p.Receive(t.Context(), until, func(b []byte) (bool, error) { s = string(b); return true, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(500 * time.Millisecond)
-		_ = p.Signal(syscall.SIGSTOP)
-		time.Sleep(400 * time.Millisecond)
-		_ = p.Signal(syscall.SIGCONT)
-		st, err := p.Wait()
-		if err != nil || !st.Success() {
-			t.Fatalf("child: %v %v", st, err)
-		}
-		return
+		return s
 	}
+	pid, err := strconv.Atoi(line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	for stopped := false; !stopped; time.Sleep(time.Millisecond) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || time.Now().After(until) {
+			t.Fatal("it does not stop", err)
+		}
+		stopped = bytes.Contains(b, []byte(") T "))
+	}
+	// From here to there it stands still, whatever else the machine does.
+	from := time.Now()
+	time.Sleep(10 * tickSlack)
+	stood := time.Since(from)
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+	// What it notices is the time since its last look, less a tick.
+	if err := p.Send(t.Context(), until, fmt.Appendln(nil, int64(stood-tick))); err != nil {
+		t.Fatal(err)
+	}
+	if got := line(); got != "noticed" {
+		t.Errorf("stopped for %v: %s", stood, got)
+	}
+}
+
+// serveStopped is the process that is stopped.
+func serveStopped([]string) error {
+	began := time.Now()
 	c := NewClient()
 	defer c.Close()
-	time.Sleep(1200 * time.Millisecond)
-	if s := time.Duration(c.stalled.Load()); s < 250*time.Millisecond || s > 800*time.Millisecond {
-		t.Errorf("stopped for 400 ms, noticed %v", s)
+	fmt.Println(os.Getpid())
+	var want int64
+	if _, err := fmt.Scanln(&want); err != nil {
+		return err
 	}
+	for time.Since(began) < patience && c.stalled.Load() < want {
+		time.Sleep(tick)
+	}
+	switch got := c.stalled.Load(); {
+	case got < want:
+		fmt.Println("only", time.Duration(got))
+	case got > int64(time.Since(began)):
+		fmt.Println("more than its life:", time.Duration(got))
+	default:
+		fmt.Println("noticed")
+	}
+	return nil
+}
+
+// A process that always runs when it wants to has noticed nothing.
+func TestClientThatWasNotStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewClient()
+		time.Sleep(time.Minute)
+		if got := c.stalled.Load(); got != 0 {
+			t.Errorf("noticed %v", time.Duration(got))
+		}
+		_ = c.Close()
+	})
 }
 
 func TestDescribeNode(t *testing.T) {
