@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"simulate":       {""},
 	"load":           {"", "stat"},
 	"telemetry":      {"", "internal/nvml", "internal/child"},
-	"verify":         {"", "internal/opencl", "internal/cuda", "internal/proc"},
+	"verify":         {"", "internal/opencl", "internal/cuda", "internal/child"},
 	"journal":        {"", "internal/disk"},
 	"summary":        {"", "stat"},
 	"score":          {""},

@@ -1,11 +1,8 @@
 package verify
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -33,6 +30,7 @@ type intake struct {
 	ops      []assay.Operation
 	matrix   []byte // chunks of the product that is coming
 	given    int    // bytes of it that have come
+	lines    int
 	ended    bool
 }
 
@@ -47,31 +45,17 @@ func newIntake(o Options) *intake {
 	return &intake{o: o, started: time.Now(), products: map[int][]verdictOf{}, memories: map[int]memoryResult{}, failures: map[int][]failure{}}
 }
 
-// read takes messages until the child says that it is done. An end before that
-// is io.ErrUnexpectedEOF.
-func (in *intake) read(r io.Reader) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 64<<10), maxLine)
-	for n := 0; lines.Scan(); n++ {
-		if n > maxMessages {
-			return fmt.Errorf("%w: it sent more than %d lines", ErrDriver, maxMessages)
-		}
-		line := lines.Bytes()
-		var m message
-		if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &m) != nil || m.empty() {
-			continue // drivers write to standard output too
-		}
-		if err := in.take(m); err != nil {
-			return err
-		}
-		if in.ended {
-			return nil
-		}
+// line takes one line of the child's, and says whether it was the last.
+func (in *intake) line(line []byte) (done bool, err error) {
+	if in.lines++; in.lines > maxMessages {
+		return false, fmt.Errorf("%w: it sent more than %d lines", ErrDriver, maxMessages)
 	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("%w: a line of more than %d bytes", ErrDriver, maxLine)
+	var m message
+	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &m) != nil || m.empty() {
+		return false, nil // drivers write to standard output too
 	}
-	return io.ErrUnexpectedEOF
+	err = in.take(m)
+	return in.ended, err
 }
 
 func (m message) empty() bool {

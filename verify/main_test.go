@@ -24,7 +24,7 @@ type childSetup struct {
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "child" {
-		os.Exit(child(os.Args[2]))
+		os.Exit(serveChild(os.Args[2]))
 	}
 	dir, err := os.MkdirTemp("", "pocl")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func child(setup string) int {
+func serveChild(setup string) int {
 	var s childSetup
 	if err := json.Unmarshal([]byte(setup), &s); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,21 +1,17 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
+	"math"
 	"time"
 
 	"github.com/assay-bench/assay"
-
-	"github.com/assay-bench/assay/internal/proc"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 // Options says what to verify. The zero value needs only Child.
@@ -130,93 +126,36 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return in.result(err), err
 }
 
-// drive starts the child, hands it the request and takes what it says, until it
+// drive starts the child, hands it the request and takes what it sends, until it
 // is done, dead or too late.
 func (in *intake) drive(ctx context.Context, request []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, in.o.Deadline, ErrDeadline)
 	defer cancel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("make a pipe: %w", err)
-	}
-	defer r.Close()
-	var noise head
-	cmd := exec.Command(in.o.Child[0], in.o.Child[1:]...)
-	cmd.Stdin = bytes.NewReader(request)
-	cmd.Stdout = w
-	cmd.Stderr = &noise
-	cmd.WaitDelay = time.Second // do not wait for grandchildren that hold stderr
-	proc.Group(cmd)
-	err = cmd.Start()
-	w.Close()
+	until, _ := ctx.Deadline()
+	p, err := child.Start(child.Spec{Command: in.o.Child, MaxLine: maxLine, MaxAnswer: math.MaxInt64, MaxStderr: maxStderr})
 	if err != nil {
 		return fmt.Errorf("start the child: %w", err)
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	var heard error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		heard = in.read(r)
-	}()
-
-	// A driver may hang in the kernel, where not even a kill ends it: after the
-	// deadline nothing is waited for, beyond a moment to collect the dead.
-	abandon := func(why error) error {
-		proc.KillGroup(cmd)
-		r.Close() // the reader ends
-		<-read
-		select {
-		case <-exited:
-		case <-time.After(time.Second):
-		}
-		return why
+	defer p.Close(0) // with whatever the driver has left running
+	if err = p.Send(ctx, until, request); err == nil {
+		err = p.Receive(ctx, until, in.line)
 	}
-	select {
-	case <-ctx.Done():
-		return abandon(context.Cause(ctx))
-	case <-read:
-	}
-	early := errors.Is(heard, io.ErrUnexpectedEOF)
-	if heard != nil && !early {
-		return abandon(heard)
-	}
-	select {
-	case <-ctx.Done():
-		return abandon(context.Cause(ctx))
-	case state := <-exited:
-		proc.KillGroup(cmd) // whatever the driver has left running
-		if early {
-			return fmt.Errorf("%w: it ended early (%s)%s", ErrDriver, exitText(state), noise.text())
-		}
-		return nil
-	}
-}
-
-func exitText(err error) string {
 	if err == nil {
-		return "exit status 0"
+		err = p.Wait(ctx, until) // a driver may hang when it is let go, too
 	}
-	return err.Error()
-}
-
-// head keeps the beginning of what the child writes to its standard error: what
-// the driver said before the crash comes first, the runtime's long account of it
-// after. It is read only when the child is dead.
-type head struct{ buf []byte }
-
-const maxHead = 1 << 10
-
-func (t *head) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p[:min(len(p), maxHead-len(t.buf))]...)
-	return len(p), nil
-}
-
-func (t *head) text() string {
-	s := bytes.ToValidUTF8(bytes.TrimSpace(t.buf), []byte("?"))
-	if len(s) == 0 {
-		return ""
+	var ended *child.EndedError
+	switch {
+	case errors.Is(err, child.ErrLate):
+		return ErrDeadline
+	case errors.As(err, &ended):
+		return fmt.Errorf("%w: it ended early (%w)", ErrDriver, err)
+	case errors.Is(err, child.ErrFlood):
+		return fmt.Errorf("%w: %w", ErrDriver, err)
 	}
-	return ": " + string(s)
+	return err
 }
+
+// maxStderr is how much of the beginning of the child's standard error is kept:
+// what the driver wrote before the crash comes first, the runtime's long account
+// of it after.
+const maxStderr = 1 << 10
