@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 
 	"compare/experiment": {"", "compare", "stat", "hammer", "journal", "summary", "telemetry", "inference", "internal/disk", "internal/proc"},
 
-	"ledger":         {"", "journal", "internal/disk", "internal/proc"},
+	"ledger":         {"", "journal", "internal/disk", "internal/child"},
 	"ledger/outbox":  {"ledger", "internal/disk"},
 	"ledger/kafka":   {"", "ledger", "ledger/outbox"},
 	"ledger/tlog":    {"ledger", "internal/parallel"},

@@ -7,11 +7,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 
-	"github.com/assay-bench/assay/internal/proc"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 // SignerTimeout is how long a signer command may take unless told otherwise.
@@ -30,7 +29,6 @@ var (
 	ErrSignerTimeout   = errors.New("the signer command took too long and was ended")
 	ErrSignerOutput    = errors.New("the signer command wrote something that is no signature")
 	ErrSignerOtherKey  = errors.New("the signer command's signature does not fit the public key: it holds another key, or signed other bytes")
-	errSignerFlood     = errors.New("too much output")
 	errSignerNoCommand = errors.New("no command was given")
 )
 
@@ -77,63 +75,41 @@ func (o outside) Sign(asked context.Context, message []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(asked, o.timeout)
 	defer cancel()
-	ctx, flood := context.WithCancelCause(ctx)
-	defer flood(nil)
-
-	out := &capped{most: maxSignerOutput, full: func() { flood(errSignerFlood) }}
-	said := &capped{most: maxSignerErrors}
-	c := exec.CommandContext(ctx, o.argv[0], o.argv[1:]...)
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(message), out, said
-	proc.Group(c)
-	c.Cancel = func() error { proc.KillGroup(c); return nil }
-	// What the command left behind may hold its output open.
-	c.WaitDelay = time.Second
-	err := c.Run()
+	// A helper that the command leaves running, as an agent that keeps a card
+	// open, is not our business.
+	spec := child.Spec{Command: o.argv, MaxAnswer: maxSignerOutput, MaxStderr: maxSignerErrors, LeaveGroup: true}
+	out, err := child.Output(ctx, spec, message)
+	var ended *child.EndedError
 	switch {
-	case errors.Is(context.Cause(ctx), errSignerFlood):
-		return nil, o.failed(ErrSignerOutput, said, fmt.Errorf("more than %d bytes", maxSignerOutput))
-	case asked.Err() != nil:
-		return nil, o.failed(ErrSignerCommand, said, context.Cause(asked))
-	case ctx.Err() != nil:
-		return nil, o.failed(ErrSignerTimeout, said, fmt.Errorf("after %v", o.timeout))
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a helper that it left running is not our business
-		return nil, o.failed(ErrSignerCommand, said, err)
+	case err != nil && asked.Err() != nil:
+		return nil, o.failed(ErrSignerCommand, out.Stderr, context.Cause(asked))
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, o.failed(ErrSignerTimeout, out.Stderr, fmt.Errorf("after %v", o.timeout))
+	case errors.Is(err, child.ErrFlood):
+		return nil, o.failed(ErrSignerOutput, out.Stderr, fmt.Errorf("more than %d bytes", maxSignerOutput))
+	case errors.As(err, &ended):
+		return nil, o.failed(ErrSignerCommand, out.Stderr, errors.New(ended.Exit))
+	case err != nil:
+		return nil, o.failed(ErrSignerCommand, out.Stderr, err)
 	}
-	sig, err := base64.StdEncoding.Strict().DecodeString(string(bytes.TrimSpace(out.b)))
+	sig, err := base64.StdEncoding.Strict().DecodeString(string(bytes.TrimSpace(out.Stdout)))
 	if err != nil || len(sig) != ed25519.SignatureSize {
-		return nil, o.failed(ErrSignerOutput, said, fmt.Errorf("%d bytes as base64 were expected, and %.100q came", ed25519.SignatureSize, out.b))
+		return nil, o.failed(ErrSignerOutput, out.Stderr, fmt.Errorf("%d bytes as base64 were expected, and %.100q came", ed25519.SignatureSize, out.Stdout))
 	}
 	if len(o.pub) != ed25519.PublicKeySize || !ed25519.Verify(o.pub, message, sig) {
-		return nil, o.failed(ErrSignerOtherKey, said, nil)
+		return nil, o.failed(ErrSignerOtherKey, out.Stderr, nil)
 	}
 	return sig, nil
 }
 
-// failed says which command it was and what it said.
-func (o outside) failed(what error, said *capped, why error) error {
+// failed says which command it was and what it wrote to its standard error.
+func (o outside) failed(what error, stderr string, why error) error {
 	err := fmt.Errorf("%q: %w", strings.Join(o.argv, " "), what)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
-	if text := bytes.TrimSpace(said.b); len(text) > 0 {
-		err = fmt.Errorf("%w; it said %q", err, text)
+	if stderr != "" {
+		err = fmt.Errorf("%w; it said %q", err, stderr)
 	}
 	return err
-}
-
-// capped keeps the first bytes of what is written to it. The writer is not held
-// up by the rest.
-type capped struct {
-	b    []byte
-	most int
-	full func() // called when there is more than most; may be nil
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	room := c.most - len(c.b)
-	c.b = append(c.b, p[:min(room, len(p))]...)
-	if len(p) > room && c.full != nil {
-		c.full()
-	}
-	return len(p), nil
 }

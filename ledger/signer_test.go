@@ -52,8 +52,7 @@ func TestSignerCommand(t *testing.T) {
 		{"floods beside it", "i=0; while [ $i -lt 2000 ]; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy >&2; i=$((i+1)); done; exit 3", ErrSignerCommand, "yyyy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := Command(signerScript(t, tt.script), key.Public(), 20*time.Second)
-			began := time.Now()
+			s := Command(signerScript(t, tt.script), key.Public(), 2*time.Minute)
 			got, err := s.Sign(t.Context(), message)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("%v, want %v", err, tt.want)
@@ -63,9 +62,6 @@ func TestSignerCommand(t *testing.T) {
 			}
 			if err != nil && (!strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "sign.sh") || len(err.Error()) > 4000) {
 				t.Errorf("the error does not say %q and which command, in few words: %.5000v", tt.says, err)
-			}
-			if d := time.Since(began); d > 10*time.Second {
-				t.Errorf("it took %v", d)
 			}
 		})
 	}
@@ -86,14 +82,20 @@ func TestSignerCommand(t *testing.T) {
 // A command that hangs is ended with what it started.
 func TestSignerCommandHangs(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "pid")
-	s := Command(signerScript(t, "sleep 300 & echo $! > "+note+"\necho waiting for a touch >&2\nwait"), testSigner("outside").Public(), 500*time.Millisecond)
-	began := time.Now()
-	_, err := s.Sign(t.Context(), []byte("m"))
-	if !errors.Is(err, ErrSignerTimeout) || !strings.Contains(err.Error(), "waiting for a touch") || !strings.Contains(err.Error(), "500ms") {
-		t.Errorf("error %v", err)
+	argv := signerScript(t, "sleep 300 & echo $! > "+note+"\necho waiting for a touch >&2\nwait")
+	// It hangs for ever, but must have had the time to come so far.
+	var err error
+	for timeout := 500 * time.Millisecond; timeout < time.Minute; timeout *= 3 {
+		_, err = Command(argv, testSigner("outside").Public(), timeout).Sign(t.Context(), []byte("m"))
+		if !errors.Is(err, ErrSignerTimeout) || !strings.Contains(err.Error(), timeout.String()) {
+			t.Fatalf("error %v", err)
+		}
+		if strings.Contains(err.Error(), "waiting for a touch") {
+			break
+		}
 	}
-	if d := time.Since(began); d > 5*time.Second {
-		t.Errorf("it took %v", d)
+	if !strings.Contains(err.Error(), "waiting for a touch") {
+		t.Errorf("error %v", err)
 	}
 	b, err := os.ReadFile(note)
 	if err != nil {
@@ -103,7 +105,7 @@ func TestSignerCommandHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || err == nil && strings.Contains(string(stat), ") Z ") {
 			break // gone, or dead and not yet collected by whoever took it over
 		}
