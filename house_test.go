@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"compare":        {"", "stat", "journal", "summary", "report", "internal/disk"},
 	"claims":         {"", "stat", "internal/disk"},
 	"claims/host":    {"", "claims"},
-	"claims/gpu":     {"", "claims", "telemetry", "internal/opencl", "internal/proc"},
+	"claims/gpu":     {"", "claims", "telemetry", "internal/opencl", "internal/child"},
 	"claims/engine":  {"", "claims", "hammer", "journal", "summary"},
 	"claims/show":    {"", "claims", "report", "internal/disk"},
 	"hammer":         {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},

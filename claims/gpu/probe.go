@@ -93,22 +93,22 @@ func openGPUChild(ctx context.Context, env claims.Env, probe string) (*gpuRunner
 	if len(env.GPU) == 0 {
 		return nil, fmt.Errorf("%w: no child for GPU probes was given", claims.ErrUnavailable)
 	}
-	child, err := startGPUChild(env.GPU, env.Timeout())
+	c, err := startGPUChild(env.GPU, env.Timeout())
 	if err != nil {
 		return nil, fmt.Errorf("%w: start the child: %w", claims.ErrUnavailable, err)
 	}
-	a, err := child.ask(ctx, gpuRequest{Probe: probe, Seed: env.Seed})
+	a, err := c.ask(ctx, gpuRequest{Probe: probe, Seed: env.Seed})
 	if err == nil && a.Device == nil {
 		err = errors.New("the child named no device")
 	}
 	if err != nil {
-		child.end()
+		c.end()
 		if ctx.Err() == nil && !errors.Is(err, claims.ErrUnavailable) && !errors.Is(err, claims.ErrWrong) {
 			err = fmt.Errorf("%w: %w", claims.ErrUnavailable, err)
 		}
 		return nil, err
 	}
-	return &gpuRunner{child: child, device: *a.Device}, nil
+	return &gpuRunner{child: c, device: *a.Device}, nil
 }
 
 func (r *gpuRunner) Sample(ctx context.Context) (claims.Measurement, error) {

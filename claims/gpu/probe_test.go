@@ -162,16 +162,16 @@ func TestGPUNotAvailable(t *testing.T) {
 		"broken list":      {func(t *testing.T) []string { return gpuStub(t, "BROKEN").command(t) }, "CL_OUT_OF_HOST_MEMORY"},
 		"refuses":          {func(t *testing.T) []string { return gpuStub(t, "REFUSE").command(t) }, "CL_DEVICE_NOT_AVAILABLE"},
 		"a CPU is refused": {func(t *testing.T) []string { onPoCL(t); return refused.command(t) }, "which is a CPU"},
-		"ends at once":     {func(*testing.T) []string { return []string{"sh", "-c", "echo out of luck >&2; exit 7"} }, "exit status 7): out of luck"},
+		"ends at once":     {func(*testing.T) []string { return []string{"sh", "-c", "echo out of luck >&2; exit 7"} }, "exit status 7: out of luck"},
 		"garbage":          {func(*testing.T) []string { return []string{"sh", "-c", "echo 'assay-claims {'; sleep 60"} }, "read an answer"},
 		"another's answer": {func(*testing.T) []string { return []string{"sh", "-c", "echo 'assay-claims {\"id\":9}'; sleep 60"} }, "request 9"},
 		"no device named":  {func(*testing.T) []string { return []string{"sh", "-c", "echo 'assay-claims {\"id\":1}'; sleep 60"} }, "named no device"},
-		"endless noise":    {func(*testing.T) []string { return []string{"yes", strings.Repeat("no", 50)} }, "bytes and no answer"},
-		"endless line":     {func(*testing.T) []string { return []string{"sh", "-c", "cat /dev/zero"} }, "bytes and no answer"},
+		"endless noise":    {func(*testing.T) []string { return []string{"yes", strings.Repeat("no", 50)} }, "an answer of over"},
+		"endless line":     {func(*testing.T) []string { return []string{"sh", "-c", "cat /dev/zero"} }, "a line of over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, probe := range []string{"consensus/single_vote", "gpu/utilization"} {
-				_, err := gpuProbe(t, probe).Start(t.Context(), claims.Env{GPU: c.command(t), Deadline: 20 * time.Second})
+				_, err := gpuProbe(t, probe).Start(t.Context(), claims.Env{GPU: c.command(t), Deadline: 2 * time.Minute})
 				if !errors.Is(err, claims.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%s: error %v, want not available and %q", probe, err, c.says)
 				}
@@ -181,13 +181,9 @@ func TestGPUNotAvailable(t *testing.T) {
 }
 
 func TestGPUHangIsKilled(t *testing.T) {
-	start := time.Now()
 	_, err := gpuProbe(t, "synthesis/tree_rewriting").Start(t.Context(), claims.Env{GPU: gpuStub(t, "HANG").command(t), Deadline: 700 * time.Millisecond})
 	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, claims.ErrUnavailable) {
 		t.Errorf("error %v, want no answer", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("a hanging driver held us up for %v", took)
 	}
 }
 
@@ -196,12 +192,25 @@ func TestGPUHangIsKilled(t *testing.T) {
 func TestGPUHangInASample(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	script := `echo 'assay-claims {"id":1,"device":{"name":"x"}}'; sleep 300 & echo $! >` + pid + `; wait`
-	env := claims.Env{GPU: []string{"sh", "-c", script}, Deadline: 500 * time.Millisecond}
+	env := claims.Env{GPU: []string{"sh", "-c", script}, Deadline: 2 * time.Minute}
 	p := gpuProbe(t, "consensus/batch_100")
-	r, err := p.Start(t.Context(), env)
-	if err != nil {
-		t.Fatal(err)
+	// start waits until it hangs.
+	start := func() claims.Runner {
+		t.Helper()
+		_ = os.Remove(pid)
+		r, err := p.Start(t.Context(), env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if b, err := os.ReadFile(pid); err == nil && strings.HasSuffix(string(b), "\n") {
+				break
+			}
+		}
+		return r
 	}
+	r := start()
+	r.(*gpuRunner).child.deadline = 50 * time.Millisecond
 	for range 2 {
 		if _, err := r.Sample(t.Context()); !errors.Is(err, ErrNoAnswer) || errors.Is(err, claims.ErrWrong) {
 			t.Errorf("error %v, want no answer", err)
@@ -212,9 +221,7 @@ func TestGPUHangInASample(t *testing.T) {
 	}
 	gone(t, pid)
 
-	if r, err = p.Start(t.Context(), env); err != nil {
-		t.Fatal(err)
-	}
+	r = start()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := r.Sample(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -236,7 +243,7 @@ func gone(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		if state, err := os.ReadFile("/proc/" + strconv.Itoa(id) + "/stat"); err != nil || strings.Contains(string(state), ") Z ") {
 			return
 		}
@@ -248,7 +255,7 @@ func gone(t *testing.T, file string) {
 func TestGPUValuesAreNotTrusted(t *testing.T) {
 	for value, says := range map[string]string{`"value":0`: "the value 0", `"value":-1`: "the value -1", `"value":1e999`: "read an answer", `"failure":{"code":"driver","text":"bad\u001b[2Jthing"}`: "bad[2Jthing"} {
 		script := `echo 'assay-claims {"id":1,"device":{"name":"x"}}'; read a; read b; echo 'assay-claims {"id":2,` + value + `}'; read c`
-		r, err := gpuProbe(t, "consensus/batch_100").Start(t.Context(), claims.Env{GPU: []string{"sh", "-c", script}, Deadline: 5 * time.Second})
+		r, err := gpuProbe(t, "consensus/batch_100").Start(t.Context(), claims.Env{GPU: []string{"sh", "-c", script}, Deadline: 2 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
