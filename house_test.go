@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"report/plot":    {"report"},
 	"compare":        {"", "stat", "journal", "summary", "report", "internal/disk"},
 	"claims":         {"", "stat", "internal/disk"},
-	"claims/host":    {"", "claims"},
+	"claims/host":    {"", "claims", "internal/child"},
 	"claims/gpu":     {"", "claims", "telemetry", "internal/opencl", "internal/child"},
 	"claims/engine":  {"", "claims", "hammer", "journal", "summary"},
 	"claims/show":    {"", "claims", "report", "internal/disk"},

@@ -6,15 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 const (
@@ -58,9 +57,7 @@ func (s command) sample(ctx context.Context) (claims.Measurement, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it was ended after %v", timeout))
 	defer cancel()
-	cmd := exec.Command(s.Command[0], s.Command[1:]...)
-	cmd.Dir = s.Dir
-	out, err := runBounded(ctx, cmd)
+	out, err := runBounded(ctx, s.Dir, s.Command...)
 	if err != nil {
 		return claims.Measurement{}, fmt.Errorf("run %s: %w", s.Command[0], err)
 	}
@@ -161,54 +158,12 @@ func quoted(text []byte) string {
 }
 
 // runBounded runs a command in a group of its own and gives what it printed. The
-// group is dead when it returns. Failing is an error with the end of what it said.
-func runBounded(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	out := &bounded{most: commandOutputMost, full: func() {
-		cancel(fmt.Errorf("it was ended for printing more than %d bytes", commandOutputMost))
-	}}
-	says := &bounded{most: commandErrorKept}
-	cmd.Stdout, cmd.Stderr = out, says
-	err := runGroup(ctx, cmd)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+// group is dead when it returns. Failing is an error with the beginning of what it
+// wrote to its standard error.
+func runBounded(ctx context.Context, dir string, command ...string) ([]byte, error) {
+	out, err := child.Output(ctx, child.Spec{Command: command, Dir: dir, MaxAnswer: commandOutputMost, MaxStderr: commandErrorKept}, nil)
+	if errors.Is(err, child.ErrFlood) {
+		return nil, fmt.Errorf("it was ended for printing more than %d bytes", commandOutputMost)
 	}
-	if err != nil {
-		if tail := bytes.TrimSpace(says.bytes()); len(tail) > 0 {
-			return nil, fmt.Errorf("%w: %s", err, quoted(tail))
-		}
-		return nil, err
-	}
-	return out.bytes(), nil
-}
-
-// bounded keeps the first bytes that are written to it and takes the rest, so
-// that a program which never stops printing blocks nobody and fills nothing.
-type bounded struct {
-	most int
-	full func() // called once when more came; nil: nobody is told
-	mu   sync.Mutex
-	b    []byte
-	over bool
-}
-
-var _ io.Writer = (*bounded)(nil)
-
-func (w *bounded) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	room := w.most - len(w.b)
-	w.b = append(w.b, p[:min(len(p), room)]...)
-	if len(p) > room && !w.over && w.full != nil {
-		w.over = true
-		w.full()
-	}
-	return len(p), nil
-}
-
-func (w *bounded) bytes() []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return bytes.Clone(w.b)
+	return out.Stdout, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -147,6 +146,6 @@ func (m *module) unload() error {
 func (m *module) modprobe(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, m.deadline)
 	defer cancel()
-	_, err := runBounded(ctx, exec.Command("modprobe", args...))
+	_, err := runBounded(ctx, "", append([]string{"modprobe"}, args...)...)
 	return err
 }

@@ -3,14 +3,11 @@ package host
 import (
 	"context"
 	"errors"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,9 +49,9 @@ func hostProc(env claims.Env, path string) string {
 	return filepath.Join(env.ProcRoot, path)
 }
 
-// child is a process that we started and have not reaped. Its id, and that of
+// spawned is a process that we started and have not reaped. Its id, and that of
 // its group, is its own until then, so that nobody else can be killed.
-type child struct {
+type spawned struct {
 	pid   int
 	group bool // it leads one
 
@@ -63,7 +60,7 @@ type child struct {
 }
 
 // kill ends it, and its group if it leads one, unless it was reaped.
-func (c *child) kill() {
+func (c *spawned) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended {
@@ -71,7 +68,7 @@ func (c *child) kill() {
 	}
 }
 
-func (c *child) signal() {
+func (c *spawned) signal() {
 	if c.group {
 		_ = unix.Kill(-c.pid, unix.SIGKILL)
 		return
@@ -82,7 +79,7 @@ func (c *child) signal() {
 // wait returns when it has ended, which it does at the latest when ctx ends. It
 // is not reaped: what is left of its group was killed, and nothing kills it
 // from here on.
-func (c *child) wait(ctx context.Context) {
+func (c *spawned) wait(ctx context.Context) {
 	stop := context.AfterFunc(ctx, c.kill)
 	defer stop()
 	for {
@@ -101,7 +98,7 @@ func (c *child) wait(ctx context.Context) {
 }
 
 // reap waits for it and gives how it ended.
-func (c *child) reap(ctx context.Context) (syscall.WaitStatus, error) {
+func (c *spawned) reap(ctx context.Context) (syscall.WaitStatus, error) {
 	c.wait(ctx)
 	var status syscall.WaitStatus
 	for {
@@ -110,23 +107,6 @@ func (c *child) reap(ctx context.Context) (syscall.WaitStatus, error) {
 			return status, err
 		}
 	}
-}
-
-// runGroup runs a command in a group of its own until its end or ctx's, and
-// kills what is left of the group.
-func runGroup(ctx context.Context, cmd *exec.Cmd) error {
-	// The kernel takes the death of the thread that started it for that of the
-	// parent.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = time.Second // for what left the group with our pipe in hand
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	c := &child{pid: cmd.Process.Pid, group: true}
-	c.wait(ctx)
-	return cmd.Wait()
 }
 
 // freeMemory is how many bytes can be taken without pushing others out: what the

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // The programs that are started. They are those of the system, so that a figure
@@ -44,7 +45,7 @@ func startProcess(_ context.Context, env claims.Env) (claims.Runner, error) {
 			return claims.Measurement{}, fmt.Errorf("start %s: %w", trueProgram, err)
 		}
 		started := time.Since(start)
-		status, err := (&child{pid: pid}).reap(ctx)
+		status, err := (&spawned{pid: pid}).reap(ctx)
 		took := time.Since(start)
 		if err := ended(ctx, trueProgram, status, err); err != nil {
 			return claims.Measurement{}, err
@@ -142,7 +143,7 @@ func confined(ctx context.Context, deadline time.Duration, clock float64, look f
 		err = look(pid)
 	}
 	_ = unix.Close(gate[1]) // it reads the end of its input, and goes
-	status, werr := (&child{pid: pid}).reap(ctx)
+	status, werr := (&spawned{pid: pid}).reap(ctx)
 	took := time.Since(start)
 	if err != nil {
 		return claims.Measurement{}, err
@@ -210,9 +211,11 @@ func agentOnce(ctx context.Context, command []string) (ready, whole time.Duratio
 		return 0, 0, err
 	}
 	defer r.Close()
-	runtime.LockOSThread() // see runGroup
+	// The kernel takes the death of the thread that started it for that of the
+	// parent.
+	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	says := &bounded{most: commandErrorKept}
+	says := &foreign.Head{Limit: commandErrorKept}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = w, says
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -223,7 +226,7 @@ func agentOnce(ctx context.Context, command []string) (ready, whole time.Duratio
 	if err != nil {
 		return 0, 0, err
 	}
-	c := &child{pid: cmd.Process.Pid, group: true}
+	c := &spawned{pid: cmd.Process.Pid, group: true}
 	stop := context.AfterFunc(ctx, func() { c.kill(); _ = r.SetReadDeadline(time.Now()) })
 	defer stop()
 	said := saysReady(r)
@@ -240,7 +243,7 @@ func agentOnce(ctx context.Context, command []string) (ready, whole time.Duratio
 	case ctx.Err() != nil:
 		return 0, 0, fmt.Errorf("it did not get ready and end: %w", context.Cause(ctx))
 	case said != nil:
-		return 0, 0, errors.Join(said, fmt.Errorf("it said %s", quoted(says.bytes())))
+		return 0, 0, errors.Join(said, fmt.Errorf("it said %s", quoted(says.Bytes())))
 	case err != nil:
 		return 0, 0, fmt.Errorf("it was ready, and then: %w", err)
 	}

@@ -77,7 +77,7 @@ func TestChildIsEndedWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	status, err := (&child{pid: pid}).reap(ctx)
+	status, err := (&spawned{pid: pid}).reap(ctx)
 	if err := ended(ctx, "sleep", status, err); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
