@@ -46,7 +46,7 @@ func parse(args []string) error {
 	if err != nil {
 		return err
 	}
-	if !cmd.Runnable() || cmd == all {
+	if cmd.HasSubCommands() {
 		return fmt.Errorf("%q is not a command that runs", cmd.CommandPath())
 	}
 	if err := cmd.ParseFlags(rest); err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/assay-bench/assay/cmd/internal/cli/clitest"
 )
 
 func TestMain(m *testing.M) {
@@ -21,6 +23,8 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
 }
+
+func TestCommandTree(t *testing.T) { clitest.Tree(t, root) }
 
 // The commands in the manual, the doc comment of this package, do what it says.
 func TestManual(t *testing.T) {

@@ -34,8 +34,6 @@ func New() *cobra.Command {
 promised. The verdict comes from the interval of what was measured: kept when
 the whole interval keeps the promise, broken when the whole interval breaks it,
 and otherwise unknown, with how many more samples would decide.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newClaimsRun(), newClaimsList())
 	return cmd

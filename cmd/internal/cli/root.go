@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -104,6 +103,7 @@ Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
 	}
 	root.AddCommand(commands...)
 	root.AddCommand(newVersion(name))
+	refuseUnknownWords(root)
 	return root
 }
 
@@ -117,14 +117,15 @@ func Main(root *cobra.Command, words func([]string) []string) int {
 	if words != nil {
 		args = words(args)
 	}
-	root.SetArgs(args)
-	return run(ctx, root, os.Stderr)
+	return Run(ctx, root, args)
 }
 
-func run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
+// Run runs a root command with a command line. It gives the exit code.
+func Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
 	}
 	return ExitCode(err)
 }

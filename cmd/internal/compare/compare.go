@@ -49,6 +49,7 @@ or a gate could not be decided; 3 a gate was broken.`,
   assay compare bench.yaml --engines vllm,sglang --gate "ttft_p99<=+5%"
   assay compare --analyze-only --results results/first
   assay compare runs/before runs/after --gate "output_tokens_per_second>=-5%"`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -20,7 +20,6 @@ func New(more ...*cobra.Command) *cobra.Command {
 		Long: `Ledger makes results that cannot be altered unnoticed: a run is signed, the
 signature goes into a log that can only grow, and a receipt beside the run proves
 it to anybody, without a network.`,
-		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newLedgerKeygen(), newLedgerSign(), newLedgerVerify())
 	cmd.AddCommand(more...)

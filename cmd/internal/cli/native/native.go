@@ -16,7 +16,7 @@ import (
 // a process of its own that its parent can kill. They speak over their standard
 // input and output and are of no use to a person.
 func New() *cobra.Command {
-	cmd := &cobra.Command{Use: "native", Hidden: true, Short: "Call native libraries for a parent process", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "native", Hidden: true, Short: "Call native libraries for a parent process"}
 	cmd.AddCommand(&cobra.Command{
 		Use: "nvml", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
