@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"internal/proc":     {},
 	"internal/child":    {"internal/foreign", "internal/proc"},
 
-	"cmd/internal/cli":            {"", "internal/disk"},
+	"cmd/internal/cli":            {"", "internal/disk", "ledger"},
 	"cmd/internal/cli/keys":       {"ledger"},
 	"cmd/internal/cli/native":     {"", "telemetry", "verify"},
 	"cmd/internal/cli/publish":    {"", "cmd/internal/cli", "ledger", "ledger/outbox", "telemetry"},

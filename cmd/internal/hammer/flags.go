@@ -77,12 +77,12 @@ type hammerFlags struct {
 	percentileMetrics, metricPercentiles   string
 
 	// Node health and cost.
-	sampleInterval                          time.Duration
-	dcgm, metrics, metricsTLS, metricsToken string
-	dcgmNames                               bool
-	verify                                  bool
-	baseline, saveBaseline                  string
-	price, energyRate, currency             string
+	sampleInterval              time.Duration
+	dcgm                        string
+	metrics                     metricsOutput
+	verify                      bool
+	baseline, saveBaseline      string
+	price, energyRate, currency string
 
 	// Signature.
 	sign    bool

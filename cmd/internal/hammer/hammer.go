@@ -96,7 +96,7 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 // hammerOnce measures, shows, signs and judges.
 func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt hammer.Options, signer *keys.Signing, pub *publish.Publisher, p *cli.Progress, stdout io.Writer) error {
 	if out.Metrics.Address != "" {
-		stop, err := exportTo(&opt, out.Metrics, time.Duration(cfg.Telemetry.Interval), p)
+		stop, err := exportTo(ctx, &opt, out.Metrics, time.Duration(cfg.Telemetry.Interval), p)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package hammer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,10 +26,9 @@ import (
 func (f *hammerFlags) registerHealth(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.sampleInterval, "sample-interval", 100*time.Millisecond, "how often GPUs, host and engine are read; 0: not at all")
 	fs.StringVar(&f.dcgm, "dcgm-exporter", "", "`URL` of a dcgm-exporter to read in place of the driver")
-	fs.StringVar(&f.metrics, "metrics", "", "serve readings and progress for Prometheus on this `address`; without a host, on loopback")
-	fs.BoolVar(&f.dcgmNames, "dcgm-names", false, "with --metrics: also under DCGM's names, which dashboards know")
-	fs.StringVar(&f.metricsTLS, "metrics-tls", "", "`CERT,KEY` files for --metrics on an address that others reach")
-	fs.StringVar(&f.metricsToken, "metrics-token-file", "", "`file` with the bearer token that --metrics asks for on such an address")
+	f.metrics.Listener = metricsListener()
+	f.metrics.Register(fs, "", "serve readings and progress for Prometheus on this ")
+	fs.BoolVar(&f.metrics.DCGM, "dcgm-names", false, "with --metrics: also under DCGM's names, which dashboards know")
 	fs.BoolVar(&f.verify, "verify", false, "verify the GPUs first, as assay verify does, and judge the node by that too")
 	fs.StringVar(&f.baseline, "baseline", "", "score the node against this `file`, or a baseline that is shipped, by its name")
 	fs.StringVar(&f.saveBaseline, "save-baseline", "", "accept this run as the node's baseline: write it to a `file`")
@@ -116,10 +116,10 @@ func (r *resolver) rate(flag, text, unit string) *assay.Money {
 }
 
 // exportTo serves readings and checkpoints of a run for Prometheus.
-func exportTo(opt *hammer.Options, m metricsOutput, interval time.Duration, p *cli.Progress) (stop func(), err error) {
+func exportTo(ctx context.Context, opt *hammer.Options, m metricsOutput, interval time.Duration, p *cli.Progress) (stop func(), err error) {
 	host, _ := os.Hostname() // only a label
 	export := telemetry.NewExport(telemetry.ExportOptions{Interval: interval, DCGM: m.DCGM, Hostname: host})
-	addr, stop, err := m.serve(export)
+	addr, stop, err := m.serve(ctx, export)
 	if err != nil {
 		return nil, err
 	}

@@ -39,10 +39,10 @@ type hammerOutputs struct {
 	SaveBaseline string        `json:"save_baseline,omitempty"` // a file
 	Verify       bool          `json:"verify,omitempty"`
 
-	Sign    bool         `json:"sign,omitempty"`
-	SignKey keys.SignerFlags  `json:"-"`
-	Publish publish.Flags `json:"-"`
-	Nonce   string       `json:"nonce,omitempty"` // empty: random
+	Sign    bool             `json:"sign,omitempty"`
+	SignKey keys.SignerFlags `json:"-"`
+	Publish publish.Flags    `json:"-"`
+	Nonce   string           `json:"nonce,omitempty"` // empty: random
 
 	// For vLLM's result file.
 	PercentileMetrics []string  `json:"percentile_metrics"`
@@ -74,8 +74,7 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 		AllowInvalid: f.allowInvalid, DryRun: f.dryRun, Verbose: f.verbose,
 		Quiet: f.quiet, NoProgress: f.quiet || f.disableTqdm,
 		Format: f.format, Backend: f.backend,
-		Metrics:      metricsOutput{Address: f.metrics, DCGM: f.dcgmNames, TLS: f.metricsTLS, TokenFile: f.metricsToken},
-		SaveBaseline: f.saveBaseline, Verify: f.verify,
+		Metrics: f.metrics, SaveBaseline: f.saveBaseline, Verify: f.verify,
 		Sign: f.sign, SignKey: f.signKey, Publish: f.publish, Nonce: strings.ToLower(f.nonce),
 	}
 	if f.servedModel != "" || len(f.loraModules) > 0 {
@@ -142,7 +141,7 @@ var resumable = map[string]bool{
 	"append-result": true, "result-dir": true, "result-filename": true, "percentile-metrics": true,
 	"metric-percentiles": true, "allow-invalid": true, "dry-run": true, "format": true,
 	"quiet": true, "verbose": true, "disable-tqdm": true, "metrics": true, "dcgm-names": true,
-	"metrics-tls": true, "metrics-token-file": true, "save-baseline": true, "verify": true,
+	"metrics-tls-cert": true, "metrics-tls-key": true, "metrics-tls-client-ca": true, "metrics-token-file": true, "save-baseline": true, "verify": true,
 	"sign": true, "sign-key": true, "signer": true, "passphrase-file": true,
 }
 

@@ -27,7 +27,7 @@ import (
 type notaryFlags struct {
 	kafkaFlags
 	key                 keys.SignerFlags
-	listen              listenFlags
+	listen              cli.Listener
 	dir, origin, policy string
 	trust               []string
 	partitions          []int32
@@ -74,7 +74,7 @@ the log was put back: see to it before anything else.`,
 	fs.IntVar(&f.batchSize, "batch-size", 1024, "entries that are written at once, at most")
 	fs.DurationVar(&f.batchAge, "batch-age", 100*time.Millisecond, "how long a record waits for others")
 	fs.DurationVar(&f.checkpoints, "checkpoint-interval", 5*time.Second, "time between checkpoints of a growing log")
-	f.listen.register(fs, "127.0.0.1:8080")
+	f.listen.Register(fs, "127.0.0.1:8080", "answer on this ")
 	return cmd
 }
 
@@ -102,7 +102,7 @@ func (f *notaryFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer)
 	case f.batchSize < 1 || f.batchAge <= 0 || f.checkpoints < 100*time.Millisecond:
 		return errors.New("--batch-size and --batch-age are positive, --checkpoint-interval is at least 100ms")
 	}
-	if _, err := f.listen.check(); err != nil {
+	if err := f.listen.Check(); err != nil {
 		return err // before anybody is asked for a passphrase
 	}
 	keys, trustedPolicy, err := command.Trusted(f.trust)
@@ -159,12 +159,17 @@ func (f *notaryFlags) serve(ctx context.Context, feed notary.Feed, o notary.Opti
 			say(cerr.Error()) // nothing is lost by it: not the command's error
 		}
 	}()
+	ln, err := f.listen.Open(ctx)
+	if err != nil {
+		return err
+	}
+	say("the log " + o.Signer.Name() + " is served on " + ln.URL)
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()
-		served <- f.listen.listen(both, n.Handler(), func(url string) { say("the log " + o.Signer.Name() + " is served on " + url) })
+		served <- ln.Serve(both, n.Handler())
 	}()
 	err = n.Run(both, feed)
 	cancel()

@@ -51,13 +51,13 @@ func TestNotaryCommandIsUsedRightly(t *testing.T) {
 		{"no policy file", func(f *notaryFlags) { f.policy = pub + "x" }, "--policy"},
 		{"no broker", func(f *notaryFlags) { f.brokers = "" }, "--kafka"},
 		{"batches of nothing", func(f *notaryFlags) { f.batchSize = 0 }, "--batch-size"},
-		{"open to others", func(f *notaryFlags) { f.listen.address = "0.0.0.0:8080" }, "--tls-cert"},
+		{"open to others", func(f *notaryFlags) { f.listen.Address = "0.0.0.0:8080" }, "--tls-cert"},
 		{"no such key", func(*notaryFlags) {}, "absent.key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := notaryFlags{
 				kafkaFlags: kafkaFlags{brokers: "127.0.0.1:1"}, key: keys.SignerFlags{Key: filepath.Join(dir, "absent.key")},
-				listen: listenFlags{address: "127.0.0.1:0"}, dir: filepath.Join(dir, "notary"), origin: "log.example.org", trust: []string{pub},
+				listen: cli.Listener{Address: "127.0.0.1:0"}, dir: filepath.Join(dir, "notary"), origin: "log.example.org", trust: []string{pub},
 				batchSize: 10, batchAge: time.Millisecond, checkpoints: time.Second,
 			}
 			c.spoil(&f)
@@ -96,7 +96,7 @@ func TestNotaryCommandServesAndStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := notaryFlags{listen: listenFlags{address: "127.0.0.1:0"}}
+	f := notaryFlags{listen: cli.Listener{Address: "127.0.0.1:0"}}
 	var said lockedBuffer
 	say := sayer(&said, time.Now)
 	routeLogs(say)

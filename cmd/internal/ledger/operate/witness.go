@@ -12,6 +12,7 @@ import (
 	fnote "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/witness"
@@ -19,7 +20,7 @@ import (
 
 type witnessFlags struct {
 	key               keys.SignerFlags
-	listen            listenFlags
+	listen            cli.Listener
 	dir, name, policy string
 	logs              []string
 }
@@ -53,7 +54,7 @@ else's log, and ask them to run one for yours.`,
 	f.key.Register(fs, "key")
 	fs.StringArrayVar(&f.logs, "log", nil, "a log's verifier `key`, NAME+HASH+KEY; may be repeated")
 	fs.StringVar(&f.policy, "policy", "", "`file` whose log lines name the logs")
-	f.listen.register(fs, "127.0.0.1:8081")
+	f.listen.Register(fs, "127.0.0.1:8081", "answer on this ")
 	return cmd
 }
 
@@ -64,7 +65,7 @@ func (f *witnessFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer
 	case f.name == "" || f.key.Key == "":
 		return errors.New("--name and --key: say who signs; `assay ledger keygen FILE --kind witness --name NAME` makes a key")
 	}
-	if _, err := f.listen.check(); err != nil {
+	if err := f.listen.Check(); err != nil {
 		return err // before anybody is asked for a passphrase
 	}
 	logs, err := f.verifiers()
@@ -96,13 +97,15 @@ func (f *witnessFlags) serve(ctx context.Context, key ledger.Signer, logs []note
 	if err != nil {
 		return err
 	}
-	err = f.listen.listen(ctx, w, func(url string) {
-		for _, l := range logs {
-			fmt.Fprintf(stderr, "watching %s\n", l.Name())
-		}
-		fmt.Fprintf(stderr, "listening on %s; a policy's line for this witness:\nwitness NAME %s %s\n", url, vkey, url)
-	})
-	return errors.Join(err, w.Close())
+	ln, err := f.listen.Open(ctx)
+	if err != nil {
+		return errors.Join(err, w.Close())
+	}
+	for _, l := range logs {
+		fmt.Fprintf(stderr, "watching %s\n", l.Name())
+	}
+	fmt.Fprintf(stderr, "listening on %s; a policy's line for this witness:\nwitness NAME %s %s\n", ln.URL, vkey, ln.URL)
+	return errors.Join(ln.Serve(ctx, w), w.Close())
 }
 
 // verifiers are the keys of the logs that the flags name.

@@ -17,7 +17,8 @@ import (
 // newLedgerHealth asks a notary or a witness whether it is well: for the health
 // checks of containers, whose images have no other program in them.
 func newLedgerHealth() *cobra.Command {
-	return &cobra.Command{
+	var tokenFile string
+	cmd := &cobra.Command{
 		Use:   "health URL",
 		Short: "Ask a notary or a witness whether it is well",
 		Long: `Health asks URL/healthz once, for at most five seconds.
@@ -27,17 +28,29 @@ it is not well.`,
 		Example: `  assay ledger health http://127.0.0.1:8080`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return askHealth(cmd.Context(), args[0], cmd.OutOrStdout())
+			var token string
+			if tokenFile != "" {
+				var err error
+				if token, err = cli.ReadToken(tokenFile); err != nil {
+					return fmt.Errorf("--token-file: %w", err)
+				}
+			}
+			return askHealth(cmd.Context(), args[0], token, cmd.OutOrStdout())
 		},
 	}
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with the bearer token that it asks for")
+	return cmd
 }
 
-func askHealth(ctx context.Context, url string, stdout io.Writer) error {
+func askHealth(ctx context.Context, url, token string, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/healthz", http.NoBody)
 	if err != nil {
 		return fmt.Errorf("ask %q: %w", url, err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/witness"
@@ -67,7 +68,7 @@ func TestWitnessCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := witnessFlags{
-		key: keys.SignerFlags{Key: filepath.Join(dir, "absent.key")}, listen: listenFlags{address: "127.0.0.1:0"},
+		key: keys.SignerFlags{Key: filepath.Join(dir, "absent.key")}, listen: cli.Listener{Address: "127.0.0.1:0"},
 		dir: filepath.Join(dir, "state"), name: "witness.example.org/w1", policy: policy,
 	}
 
@@ -81,7 +82,7 @@ func TestWitnessCommand(t *testing.T) {
 		{"no name", func(f *witnessFlags) { f.name = "" }, "--name"},
 		{"no log", func(f *witnessFlags) { f.policy = "" }, "--log"},
 		{"bad log", func(f *witnessFlags) { f.logs = []string{"nonsense"} }, "verifier key"},
-		{"reached by others", func(f *witnessFlags) { f.listen.address = "0.0.0.0:0" }, "--insecure"},
+		{"reached by others", func(f *witnessFlags) { f.listen.Address = "0.0.0.0:0" }, "--insecure"},
 		{"no such key", func(*witnessFlags) {}, "absent.key"},
 	} {
 		f := good
@@ -121,7 +122,7 @@ func TestWitnessCommand(t *testing.T) {
 		t.Errorf("a second one in the directory: %v", err)
 	}
 	var answer bytes.Buffer
-	if err := askHealth(t.Context(), url, &answer); err != nil || answer.String() != "ok\n" {
+	if err := askHealth(t.Context(), url, "", &answer); err != nil || answer.String() != "ok\n" {
 		t.Errorf("health: %v %q", err, answer.String())
 	}
 	cp, err := note.Sign(&note.Note{Text: "log.example.org/gpu\n1\n" + tlog.RecordHash([]byte("leaf")).String() + "\n"}, logSigner)
@@ -158,15 +159,15 @@ func TestHealthCommand(t *testing.T) {
 			http.Error(w, "disk\x1b full", http.StatusServiceUnavailable)
 		}
 	}))
-	if err := askHealth(t.Context(), srv.URL+"/well/", io.Discard); err != nil {
+	if err := askHealth(t.Context(), srv.URL+"/well/", "", io.Discard); err != nil {
 		t.Error(err)
 	}
-	err := askHealth(t.Context(), srv.URL, io.Discard)
+	err := askHealth(t.Context(), srv.URL, "", io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "not well") || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("not well: %v", err)
 	}
 	srv.Close()
-	if err := askHealth(t.Context(), srv.URL, io.Discard); err == nil || !strings.Contains(err.Error(), "did not answer") {
+	if err := askHealth(t.Context(), srv.URL, "", io.Discard); err == nil || !strings.Contains(err.Error(), "did not answer") {
 		t.Errorf("gone: %v", err)
 	}
 }
