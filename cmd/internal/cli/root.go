@@ -104,6 +104,7 @@ Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
 	root.AddCommand(commands...)
 	root.AddCommand(newVersion(name))
 	refuseUnknownWords(root)
+	new(logFlags).register(root)
 	return root
 }
 
