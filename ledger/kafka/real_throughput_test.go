@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -127,7 +128,7 @@ func through(t *testing.T, c kafka.Config, records []ledger.Record) {
 	defer sink.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
-	go func() { ran <- box.Run(ctx, sink, func(s string) { t.Log(s) }) }()
+	go func() { ran <- box.Run(ctx, sink, slog.New(slog.NewTextHandler(t.Output(), nil))) }()
 	const adders, at = 8, 200
 	var wg sync.WaitGroup
 	for a := range adders {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -65,7 +66,7 @@ func child(dir string) {
 	calls := 0
 	done := make(chan error, 1)
 	go func() {
-		done <- b.Run(ctx, printer{func() bool { calls++; return calls == 2 }}, func(s string) { fmt.Println("S", s) })
+		done <- b.Run(ctx, printer{func() bool { calls++; return calls == 2 }}, slog.New(slog.NewTextHandler(os.Stdout, nil)))
 	}()
 	for n := base; n < base+9; n++ {
 		for range 2 { // once more after an error, as a caller would

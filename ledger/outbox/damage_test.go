@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -260,7 +261,7 @@ func TestDamageWhileWaiting(t *testing.T) {
 	f.Close()
 	var m memory
 	var w words
-	stop := start(t, b, &m, w.say)
+	stop := start(t, b, &m, w.log())
 	if err := flush(t, b); !errors.Is(err, ErrDamaged) {
 		t.Errorf("flush: %v", err)
 	}
@@ -405,7 +406,7 @@ func FuzzLeftovers(f *testing.F) {
 		if ok, err := s.open3(); !ok {
 			t.Fatal(err)
 		}
-		if err := s.recover(func(string) {}); err != nil {
+		if err := s.recover(slog.New(slog.DiscardHandler)); err != nil {
 			if !errors.Is(err, errVersion) {
 				t.Fatal(err)
 			}

@@ -3,7 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"time"
@@ -30,14 +30,14 @@ type Sink interface {
 
 // Run delivers until ctx ends or the outbox is closed: first what dead processes
 // left, then what this one adds. A sink that fails is tried again for ever, after
-// waits that grow; say is told once that it fails and how much waits, and once when
-// it takes records again. It is also told of damage and of sub-directories that
-// cannot be taken over. say may be nil; it is called from this goroutine only.
+// waits that grow; it is logged once that it fails and how much waits, and once when
+// it takes records again. Damage is logged too, and sub-directories that cannot be
+// taken over. Without a log, nil, nobody is told.
 //
 // The end of ctx is no error. Damage that was met is one, ErrDamaged.
-func (o *Outbox) Run(ctx context.Context, sink Sink, say func(string)) error {
-	if say == nil {
-		say = func(string) {}
+func (o *Outbox) Run(ctx context.Context, sink Sink, log *slog.Logger) error {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
 	}
 	o.mu.Lock()
 	if o.closed || o.running {
@@ -59,7 +59,7 @@ func (o *Outbox) Run(ctx context.Context, sink Sink, say func(string)) error {
 		case <-ctx.Done():
 		}
 	}()
-	d := &delivery{o: o, sink: sink, say: say, refused: map[string]string{}}
+	d := &delivery{o: o, sink: sink, log: log, refused: map[string]string{}}
 	d.run(ctx)
 
 	o.mu.Lock()
@@ -79,7 +79,7 @@ func (o *Outbox) Run(ctx context.Context, sink Sink, say func(string)) error {
 type delivery struct {
 	o       *Outbox
 	sink    Sink
-	say     func(string)
+	log     *slog.Logger
 	parcel  parcel
 	scanned time.Time
 	refused map[string]string // what was said of sub-directories
@@ -159,17 +159,17 @@ func (d *delivery) deliver(ctx context.Context) bool {
 	if d.down {
 		d.down, d.wait = false, 0
 		records, bytes := d.o.Pending()
-		d.say(fmt.Sprintf("the outbox delivers again: %d records (%s) are being sent", records, amount(bytes)))
+		d.log.Info("the outbox delivers again", "records", records, "bytes", bytes)
 	}
 	return true
 }
 
-// failed says it if it is news, and waits.
+// failed logs it if it is news, and waits.
 func (d *delivery) failed(ctx context.Context, err error) {
 	if !d.down {
 		d.down = true
 		records, bytes := d.o.Pending()
-		d.say(fmt.Sprintf("the outbox cannot deliver: %v; %d records (%s) wait in %s, and are sent as soon as it can", err, records, amount(bytes), d.o.dir))
+		d.log.Warn("the outbox cannot deliver; what waits is sent as soon as it can", "error", err, "records", records, "bytes", bytes, "dir", d.o.dir)
 	}
 	d.wait = min(max(2*d.wait, d.o.o.Retry), d.o.o.RetryMax)
 	t := time.NewTimer(d.wait - rand.N(d.wait/2+1))
@@ -229,7 +229,7 @@ func (d *delivery) drop(s *spool) {
 	s.release()
 }
 
-// troubled says an error of housekeeping once: it loses nothing, and is tried
+// troubled logs an error of housekeeping once: it loses nothing, and is tried
 // again.
 func (d *delivery) troubled(err error) {
 	text := ""
@@ -237,13 +237,13 @@ func (d *delivery) troubled(err error) {
 		text = err.Error()
 	}
 	if text != "" && text != d.trouble {
-		d.say(fmt.Sprintf("the outbox %s is not tidied: %s; nothing is lost by it, some records may be sent twice", d.o.dir, text))
+		d.log.Warn("the outbox is not tidied; nothing is lost by it, some records may be sent twice", "error", err, "dir", d.o.dir)
 	}
 	d.trouble = text
 }
 
 func (d *delivery) lost(err error) {
-	d.say(err.Error())
+	d.log.Error(damaged, "error", err)
 	if len(d.damage) < 16 {
 		d.damage = append(d.damage, err)
 	}
@@ -252,7 +252,7 @@ func (d *delivery) lost(err error) {
 // takeOver looks for sub-directories of dead processes.
 func (d *delivery) takeOver() {
 	o := d.o
-	found, err := leftovers(o.dir, filepath.Base(o.own.path), d.refuse, d.say)
+	found, err := leftovers(o.dir, filepath.Base(o.own.path), d.refuse, d.log)
 	if err != nil {
 		d.refuse(o.dir, err)
 		return
@@ -284,11 +284,11 @@ func (d *delivery) unreadable(ctx context.Context, s *spool, err error) {
 	d.refuse(s.path, err)
 }
 
-// refuse says once why records of a dead process are not delivered.
+// refuse logs once why records of a dead process are not delivered.
 func (d *delivery) refuse(path string, err error) {
 	if d.refused[path] == err.Error() {
 		return
 	}
 	d.refused[path] = err.Error()
-	d.say(fmt.Sprintf("the outbox cannot look for, or take over, what a process that ended left in %s: %v; it stays there and is tried again", path, err))
+	d.log.Warn("the outbox cannot take over what a process that ended left; it stays there and is tried again", "path", path, "error", err)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,11 +96,15 @@ type words struct {
 	said []string
 }
 
-func (w *words) say(s string) {
+func (w *words) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said = append(w.said, s)
+	w.said = append(w.said, string(line))
+	return len(line), nil
 }
+
+// log collects each line in w.
+func (w *words) log() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
 func (w *words) all() []string {
 	w.mu.Lock()
@@ -122,10 +127,10 @@ func mustOpen(t testing.TB, o Options) *Outbox {
 }
 
 // start runs an outbox until the test, or stop, ends it.
-func start(t testing.TB, o *Outbox, s Sink, say func(string)) (stop func() error) {
+func start(t testing.TB, o *Outbox, s Sink, log *slog.Logger) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- o.Run(ctx, s, say) }()
+	go func() { done <- o.Run(ctx, s, log) }()
 	var once sync.Once
 	var err error
 	stop = func() error {
@@ -157,7 +162,7 @@ func drain(t testing.TB, o Options) (got []ledger.Record, said []string, err err
 	var w words
 	b := mustOpen(t, o)
 	add(t, b, ledger.Record{ID: id(1 << 40), Kind: ledger.KindEvent, Node: "n", Value: []byte("last")})
-	stop := start(t, b, &m, w.say)
+	stop := start(t, b, &m, w.log())
 	if err := flush(t, b); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +278,7 @@ func TestFailingSinkIsSaidOnceAndNothingIsLost(t *testing.T) {
 	b := mustOpen(t, testOptions(t.TempDir()))
 	m := memory{fail: errors.New("nobody answers"), take: 2}
 	var w words
-	stop := start(t, b, &m, w.say)
+	stop := start(t, b, &m, w.log())
 	add(t, b, records(0, 5, 100)...)
 	deadline := time.Now().Add(10 * time.Second)
 	for tries := 0; tries < 8 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -296,7 +301,7 @@ func TestFailingSinkIsSaidOnceAndNothingIsLost(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	said := w.all()
-	if len(said) != 2 || !strings.Contains(said[0], "nobody answers; 5 records") || !strings.Contains(said[1], "again") {
+	if len(said) != 2 || !strings.Contains(said[0], `error="nobody answers" records=5`) || !strings.Contains(said[1], "again") {
 		t.Errorf("said %q", said)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,14 +16,14 @@ import (
 // leftovers takes the locks of the sub-directories whose process is dead, oldest
 // first, and reads what waits in them. What cannot be taken over is told with its
 // path, and left alone.
-func leftovers(dir, own string, refused func(path string, err error), say func(string)) ([]*spool, error) {
+func leftovers(dir, own string, refused func(path string, err error), log *slog.Logger) ([]*spool, error) {
 	spools, err := lockDead(dir, own, refused)
 	if err != nil {
 		return nil, err
 	}
 	var good []*spool
 	for _, s := range spools {
-		if err := s.recover(say); err != nil {
+		if err := s.recover(log); err != nil {
 			s.release()
 			refused(s.path, err)
 			continue
@@ -93,7 +94,7 @@ type found struct {
 
 // recover reads what a dead process left. Damage is told and kept in mind; only
 // what cannot be read at all is an error.
-func (s *spool) recover(say func(string)) error {
+func (s *spool) recover(log *slog.Logger) error {
 	list, err := s.list()
 	if err != nil {
 		return err
@@ -106,24 +107,27 @@ func (s *spool) recover(say func(string)) error {
 	acked, known := parsePosition(b[:n])
 
 	s.salts = make(map[uint32]uint32, len(list))
-	list = s.chain(list, acked, known, say)
+	list = s.chain(list, acked, known, log)
 	for i := range list {
 		f := &list[i]
-		if err := s.scan(f, acked, i == len(list)-1, say); err != nil {
+		if err := s.scan(f, acked, i == len(list)-1, log); err != nil {
 			return err
 		}
 		f.sealed = true
 		s.segments = append(s.segments, f.segment)
 		s.disk += f.disk
 		if f.damage != nil {
-			s.lose(f.damage, say)
+			s.lose(f.damage, log)
 		}
 	}
 	return s.setRoom(s.disk)
 }
 
-func (s *spool) lose(d *DamageError, say func(string)) {
-	say(d.Error())
+// damaged is the message of records that cannot be read any more.
+const damaged = "records in the outbox are damaged"
+
+func (s *spool) lose(d *DamageError, log *slog.Logger) {
+	log.Error(damaged, "error", d)
 	if len(s.lost) < 16 {
 		s.lost = append(s.lost, d)
 	}
@@ -183,7 +187,7 @@ func (s *spool) look(number uint32) (found, error) {
 // chain goes back from the last segment: each says which one was before it and how
 // much of that was accepted. Segments that nothing names held nothing accepted. A
 // segment that is named and not there is lost, unless it was acknowledged.
-func (s *spool) chain(list []found, acked position, known bool, say func(string)) []found {
+func (s *spool) chain(list []found, acked position, known bool, log *slog.Logger) []found {
 	for i := len(list) - 1; i >= 0; i-- {
 		f := &list[i]
 		if f.void || !f.whole || f.header.prev == 0 {
@@ -205,7 +209,7 @@ func (s *spool) chain(list []found, acked position, known bool, say func(string)
 		// Segments are removed in order and after the position is on the disk: only
 		// the first may miss the one before it.
 		if j >= 0 || known && (acked.segment < f.header.prev || acked.segment == f.header.prev && acked.offset < f.header.prevLength) {
-			s.lose(&DamageError{File: s.file(f.header.prev), Places: 1, Bytes: f.header.prevLength, Why: "the file is missing"}, say)
+			s.lose(&DamageError{File: s.file(f.header.prev), Places: 1, Bytes: f.header.prevLength, Why: "the file is missing"}, log)
 		}
 	}
 	return list
@@ -219,7 +223,7 @@ func (f *found) hurt(s *spool) *DamageError {
 }
 
 // scan finds the whole frames of a segment behind the acknowledged position.
-func (s *spool) scan(f *found, acked position, last bool, say func(string)) error {
+func (s *spool) scan(f *found, acked position, last bool, log *slog.Logger) error {
 	from := int64(headerBytes)
 	switch {
 	case f.void || f.number < acked.segment:
@@ -236,7 +240,7 @@ func (s *spool) scan(f *found, acked position, last bool, say func(string)) erro
 	}
 	defer file.Close()
 	if !f.whole || f.disk < headerBytes {
-		return s.headless(f, file, last, say)
+		return s.headless(f, file, last, log)
 	}
 	if f.unspared && f.size >= headerBytes {
 		f.hurt(s).add(&gap{0, copyBytes, "one of the two copies of the segment's header is damaged, which loses nothing", false})
@@ -266,7 +270,7 @@ func (s *spool) scan(f *found, acked position, last bool, say func(string)) erro
 		}
 		open = chunk{segment: f.number, off: sc.off, end: sc.off}
 		if g.tail && last {
-			say(fmt.Sprintf("%s: the last %d bytes, at offset %d, were being written when the process ended; they were not accepted, and are dropped", file.Name(), g.length, g.offset))
+			log.Info("the end of a segment was being written when its process ended; it was not accepted, and is dropped", "file", file.Name(), "bytes", g.length, "offset", g.offset)
 			continue
 		}
 		f.hurt(s).add(g)
@@ -275,7 +279,7 @@ func (s *spool) scan(f *found, acked position, last bool, say func(string)) erro
 
 // headless is a segment whose header cannot be read. As the last one, and when it
 // is short or empty, it was being made when the process ended.
-func (s *spool) headless(f *found, file *os.File, last bool, say func(string)) error {
+func (s *spool) headless(f *found, file *os.File, last bool, log *slog.Logger) error {
 	if last {
 		torn := f.size < headerBytes
 		if !torn {
@@ -285,7 +289,7 @@ func (s *spool) headless(f *found, file *os.File, last bool, say func(string)) e
 			}
 		}
 		if torn {
-			say(fmt.Sprintf("%s: it was being made when the process ended; nothing in it was accepted, and it is dropped", file.Name()))
+			log.Info("a segment was being made when its process ended; nothing in it was accepted, and it is dropped", "file", file.Name())
 			return nil
 		}
 	}

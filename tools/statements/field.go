@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -58,7 +59,7 @@ func (f *field) open(conf kafka.Config, dir string) error {
 		n := node{k, box, sink}
 		f.nodes = append(f.nodes, n)
 		f.ran.Go(func() {
-			err := n.box.Run(ctx, n.sink, func(s string) { fmt.Fprintf(os.Stderr, "%s: %s\n", n.key.Node, s) })
+			err := n.box.Run(ctx, n.sink, slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", n.key.Node))
 			if err != nil {
 				f.mu.Lock()
 				f.runErr = errors.Join(f.runErr, fmt.Errorf("%s: %w", n.key.Node, err))

@@ -90,7 +90,7 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 		return err
 	}
 	err = hammerOnce(ctx, cfg, out, opt, signer, pub, p, stdout)
-	return errors.Join(err, pub.Close(ctx, p.Say))
+	return errors.Join(err, pub.Close(ctx, p))
 }
 
 // hammerOnce measures, shows, signs and judges.

@@ -131,7 +131,7 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	v.judge(err)
 	pub.Verified(ctx, v.Operations, v.Checks)
 	pub.Event(ctx, "gpu_verified", "verify", v.Because, map[string]any{"verdict": v.Verdict})
-	perr := pub.Close(ctx, p.Say)
+	perr := pub.Close(ctx, p)
 	if f.out != "" {
 		if werr := v.write(f.out); werr != nil {
 			return werr

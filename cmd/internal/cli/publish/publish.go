@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -158,18 +159,18 @@ func (p *Publisher) Verified(ctx context.Context, ops []assay.Operation, checks 
 // Close delivers what there is, waits for it as long as it may, and says what is
 // left. Records that wait are safe, so they are no failure; a record that could
 // not be kept is.
-func (p *Publisher) Close(ctx context.Context, say func(string, ...any)) error {
+func (p *Publisher) Close(ctx context.Context, progress *cli.Progress) error {
 	if p == nil {
 		return nil
 	}
 	p.room.Release()
-	err := Deliver(ctx, p.box, p.sink, p.wait, func(s string) { say("outbox: %s", s) })
+	err := Deliver(ctx, p.box, p.sink, p.wait, progress.Log(ctx))
 	switch {
 	case errors.Is(err, ErrWaiting):
-		say("outbox: %v", err)
+		progress.Say("outbox: %v", err)
 		err = nil // it is safe
 	case err == nil:
-		say("outbox: everything is delivered")
+		progress.Say("outbox: everything is delivered")
 	}
 	err = errors.Join(err, p.box.Close(), p.sink.Close())
 	if p.err != nil {
@@ -186,13 +187,13 @@ var ErrWaiting = errors.New("not everything is delivered")
 
 // Deliver empties an outbox into a sink for as long as it may; also what dead
 // processes left in it. ErrWaiting says what is left.
-func Deliver(ctx context.Context, box *outbox.Outbox, sink outbox.Sink, wait time.Duration, say func(string)) error {
+func Deliver(ctx context.Context, box *outbox.Outbox, sink outbox.Sink, wait time.Duration, log *slog.Logger) error {
 	// It goes on delivering until somebody has looked at what is left: what it took
 	// over from dead processes counts only meanwhile.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ran := make(chan error, 1)
-	go func() { ran <- box.Run(running, sink, say) }()
+	go func() { ran <- box.Run(running, sink, log) }()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := box.Flush(ctx)

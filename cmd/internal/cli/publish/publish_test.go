@@ -3,12 +3,14 @@ package publish
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -45,15 +47,15 @@ func publisherOf(t *testing.T, s *sink, dir string) *Publisher {
 // goes with the next one; a process that cannot deliver it either says so.
 func TestPublisherLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
-	var said []string
-	say := func(format string, args ...any) { said = append(said, format+" "+strings.Join(words(args), " ")) }
+	var said strings.Builder
+	progress := cli.NewProgress(&said, false)
 	away := &sink{given: true, broken: errors.New("nobody is there")}
 	p := publisherOf(t, away, dir)
 	p.Event(t.Context(), "run_started", "hammer", "one", nil)
-	if err := p.Close(t.Context(), say); err != nil {
+	if err := p.Close(t.Context(), progress); err != nil {
 		t.Errorf("records that wait are a failure: %v", err)
 	}
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "1 records") {
+	if all := said.String(); !strings.Contains(all, "1 records") || !strings.Contains(all, `error="nobody is there"`) {
 		t.Errorf("it does not say that a record waits: %s", all)
 	}
 
@@ -73,7 +75,7 @@ func TestPublisherLeavesNothingBehind(t *testing.T) {
 	p = publisherOf(t, back, dir)
 	p.wait = 10 * time.Second
 	p.Event(t.Context(), "run_ended", "hammer", "two", nil)
-	if err := p.Close(t.Context(), say); err != nil {
+	if err := p.Close(t.Context(), progress); err != nil {
 		t.Fatal(err)
 	}
 	if len(back.taken) != 2 {
@@ -90,7 +92,7 @@ func TestPublisherAfterInterrupt(t *testing.T) {
 	if n, _ := p.box.Pending(); n != 1 {
 		t.Errorf("%d records are kept, want 1", n)
 	}
-	if err := p.Close(ctx, func(string, ...any) {}); err != nil {
+	if err := p.Close(ctx, cli.NewProgress(io.Discard, true)); err != nil {
 		t.Error(err)
 	}
 }
@@ -108,17 +110,4 @@ func TestPublisherNotAsked(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-func words(args []any) []string {
-	var out []string
-	for _, a := range args {
-		switch a := a.(type) {
-		case error:
-			out = append(out, a.Error())
-		case string:
-			out = append(out, a)
-		}
-	}
-	return out
 }

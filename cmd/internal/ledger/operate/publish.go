@@ -148,7 +148,7 @@ func (f *publishFlags) run(ctx context.Context, records []ledger.Record, stderr 
 		}
 	}
 	p := cli.NewProgress(stderr, f.quiet)
-	if err := publish.Deliver(ctx, box, sink, f.wait, func(s string) { p.Say("%s", s) }); err != nil {
+	if err := publish.Deliver(ctx, box, sink, f.wait, p.Log(ctx)); err != nil {
 		return cli.Unknown(err)
 	}
 	p.Say("everything is delivered")
