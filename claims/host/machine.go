@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/internal/child"
 )
 
 // MachineOptions say where a machine is read. The zero value reads this one.
@@ -185,30 +185,17 @@ func (m *Machine) gpu(ctx context.Context, argv []string) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], append(slices.Clone(argv[1:]), "-q")...)
-	cmd.WaitDelay = 2 * time.Second
-	out := &headOf{most: mostRead}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
+	out, err := child.Output(ctx, child.Spec{Command: append(slices.Clone(argv), "-q"), MaxAnswer: mostRead}, nil)
+	text := string(out.Stdout)
+	if err != nil {
 		why := err.Error()
 		if ctx.Err() != nil {
 			why = "it did not end in 20 s"
 		}
-		return fmt.Sprintf("no GPU information: nvidia-smi: %s\n%s", why, out.b.String())
+		return fmt.Sprintf("no GPU information: nvidia-smi: %s\n%s", why, text)
 	}
-	m.gpus = parseSMI(out.b.String())
-	return out.b.String()
-}
-
-// headOf keeps the first bytes that are written to it and takes the rest.
-type headOf struct {
-	most int
-	b    bytes.Buffer
-}
-
-func (h *headOf) Write(p []byte) (int, error) {
-	h.b.Write(p[:max(0, min(len(p), h.most-h.b.Len()))])
-	return len(p), nil
+	m.gpus = parseSMI(text)
+	return text
 }
 
 // parseSMI reads the text of nvidia-smi -q: sections by indentation, "key :
