@@ -312,6 +312,45 @@ func TestForbiddenCalls(t *testing.T) {
 	})
 }
 
+// starting are the ways to start a process. Whoever starts one must bound what it
+// writes, end what it started and outlive neither a hang nor our own death:
+// internal/child does that, and internal/proc for whole trees.
+var starting = map[string][]string{
+	"exec":    {"Command", "CommandContext", "Cmd"},
+	"os":      {"StartProcess"},
+	"syscall": {"ForkExec", "StartProcess"},
+}
+
+// mayStart are other files that start processes, and why.
+var mayStart = map[string]string{
+	"claims/host/spawn_linux.go": "times the fork and the exec themselves",
+}
+
+func TestOnlyChildAndProcStartProcesses(t *testing.T) {
+	starts := map[string]bool{}
+	eachFile(t, func(dir, path string, fset *token.FileSet, f *ast.File) {
+		path = filepath.ToSlash(path)
+		ast.Inspect(f, func(n ast.Node) bool {
+			x, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if pkg, ok := x.X.(*ast.Ident); ok && slices.Contains(starting[pkg.Name], x.Sel.Name) {
+				starts[path] = true
+				if dir != "internal/proc" && dir != "internal/child" && mayStart[path] == "" {
+					t.Errorf("%s: %s.%s: start processes by internal/child, or by internal/proc where a whole tree is to end", fset.Position(x.Pos()), pkg.Name, x.Sel.Name)
+				}
+			}
+			return true
+		})
+	})
+	for path := range mayStart {
+		if !starts[path] {
+			t.Errorf("%s starts no process any more: take it off the list", path)
+		}
+	}
+}
+
 func TestInterfacesAreSmall(t *testing.T) {
 	eachFile(t, func(_, _ string, fset *token.FileSet, f *ast.File) {
 		ast.Inspect(f, func(n ast.Node) bool {
