@@ -32,9 +32,9 @@ var ErrNoCards = errors.New("no cards")
 // the hot spot's bit at their highest clock. Table versions of the data-centre
 // cards have no such bits at all.
 type AMDGPU struct {
-	guard guard
-	say   *say
-	cards []amdCard
+	guard  guard
+	filter *filter
+	cards  []amdCard
 }
 
 type amdCard struct {
@@ -53,7 +53,7 @@ func NewAMDGPU(ctx context.Context, o AMDGPUOptions) (*AMDGPU, error) {
 	if o.Deadline <= 0 {
 		o.Deadline = 2 * time.Second
 	}
-	a := &AMDGPU{guard: guard{what: "the amdgpu driver", deadline: o.Deadline}, say: newSay()}
+	a := &AMDGPU{guard: guard{what: "the amdgpu driver", deadline: o.Deadline}, filter: newFilter()}
 	found := make(chan []amdCard, 1)
 	// The guard of a first look is one of its own: what hangs here is not
 	// waited for.
@@ -95,73 +95,73 @@ func (a *AMDGPU) Close() error {
 func (a *AMDGPU) Read(ctx context.Context, emit func(assay.Reading)) error {
 	return a.guard.read(ctx, func(emit func(assay.Reading)) error {
 		for i := range a.cards {
-			a.cards[i].read(a.say, emit)
+			a.cards[i].read(a.filter, emit)
 		}
 		return nil
 	}, emit)
 }
 
-func (c *amdCard) read(s *say, emit func(assay.Reading)) {
+func (c *amdCard) read(s *filter, emit func(assay.Reading)) {
 	id := c.gpu.UUID
 	if _, err := os.Stat(c.dir); errors.Is(err, fs.ErrNotExist) {
-		s.changes(emit, assay.GPULost, id, 1)
+		s.emitChange(emit, assay.GPULost, id, 1)
 		return
 	}
-	s.changes(emit, assay.GPULost, id, 0)
-	give := func(name, file string, factor float64) bool {
+	s.emitChange(emit, assay.GPULost, id, 0)
+	fast := func(name, file string, factor float64) bool {
 		v, ok := fileNumber(file)
-		return ok && s.give(emit, name, id, v*factor)
+		return ok && s.emit(emit, name, id, v*factor)
 	}
-	slowly := func(name, file string, factor float64) {
+	slow := func(name, file string, factor float64) {
 		if v, ok := fileNumber(file); ok {
-			s.slowly(emit, name, id, v*factor)
+			s.emitEvery(emit, name, id, v*factor)
 		}
 	}
-	give(assay.GPUUtilization, c.dir+"/gpu_busy_percent", 0.01)
-	give(assay.GPUMemoryUtilization, c.dir+"/mem_busy_percent", 0.01)
+	fast(assay.GPUUtilization, c.dir+"/gpu_busy_percent", 0.01)
+	fast(assay.GPUMemoryUtilization, c.dir+"/mem_busy_percent", 0.01)
 	used, haveUsed := fileNumber(c.dir + "/mem_info_vram_used")
 	if haveUsed {
-		s.give(emit, assay.GPUMemoryUsed, id, used)
+		s.emit(emit, assay.GPUMemoryUsed, id, used)
 	}
-	give(assay.GPUTemperature, c.temperature, 1e-3)
+	fast(assay.GPUTemperature, c.temperature, 1e-3)
 	// power1_input is of the instant, power1_average is not.
-	if give(assay.GPUPower, c.sensor("power1_input"), 1e-6) {
-		s.slowly(emit, assay.GPUPowerInstant, id, 1)
-	} else if give(assay.GPUPower, c.sensor("power1_average"), 1e-6) {
-		s.slowly(emit, assay.GPUPowerInstant, id, 0)
+	if fast(assay.GPUPower, c.sensor("power1_input"), 1e-6) {
+		s.emitEvery(emit, assay.GPUPowerInstant, id, 1)
+	} else if fast(assay.GPUPower, c.sensor("power1_average"), 1e-6) {
+		s.emitEvery(emit, assay.GPUPowerInstant, id, 0)
 	}
 	c.clock(s, emit, assay.GPUSMClock, c.smClock, "pp_dpm_sclk")
 	c.clock(s, emit, assay.GPUMemoryClock, c.memoryClock, "pp_dpm_mclk")
 
 	// What follows changes seldom, and is not even opened more often.
-	if h, ok := s.last[said{assay.GPUMemoryTotal, id}]; ok && s.now().Sub(h.at) < slowEvery-tickSlack {
+	if h, ok := s.last[key{assay.GPUMemoryTotal, id}]; ok && s.now().Sub(h.at) < slowEvery-tickSlack {
 		return
 	}
 	if total, ok := fileNumber(c.dir + "/mem_info_vram_total"); ok {
-		s.slowly(emit, assay.GPUMemoryTotal, id, total)
+		s.emitEvery(emit, assay.GPUMemoryTotal, id, total)
 		if haveUsed && used <= total {
-			s.slowly(emit, assay.GPUMemoryFree, id, total-used)
+			s.emitEvery(emit, assay.GPUMemoryFree, id, total-used)
 		}
 	}
-	slowly(assay.GPUMemoryTemperature, c.memoryTemperature, 1e-3)
-	slowly(assay.GPUPowerLimit, c.sensor("power1_cap"), 1e-6)
+	slow(assay.GPUMemoryTemperature, c.memoryTemperature, 1e-3)
+	slow(assay.GPUPowerLimit, c.sensor("power1_cap"), 1e-6)
 	if pwm, ok := fileNumber(c.sensor("pwm1")); ok {
-		s.slowly(emit, assay.GPUFanSpeed, id, pwm/255)
+		s.emitEvery(emit, assay.GPUFanSpeed, id, pwm/255)
 	}
 	if c.gpu.MaxSMClockHz > 0 {
-		s.slowly(emit, assay.GPUSMClockMax, id, c.gpu.MaxSMClockHz)
+		s.emitEvery(emit, assay.GPUSMClockMax, id, c.gpu.MaxSMClockHz)
 	}
 	if c.gpu.MaxMemoryClockHz > 0 {
-		s.slowly(emit, assay.GPUMemoryClockMax, id, c.gpu.MaxMemoryClockHz)
+		s.emitEvery(emit, assay.GPUMemoryClockMax, id, c.gpu.MaxMemoryClockHz)
 	}
-	slowly(assay.GPUPCIeReplays, c.dir+"/pcie_replay_count", 1)
-	slowly(assay.GPUPCIeLinkWidth, c.dir+"/current_link_width", 1)
-	slowly(assay.GPUPCIeLinkWidthMax, c.dir+"/max_link_width", 1)
+	slow(assay.GPUPCIeReplays, c.dir+"/pcie_replay_count", 1)
+	slow(assay.GPUPCIeLinkWidth, c.dir+"/current_link_width", 1)
+	slow(assay.GPUPCIeLinkWidthMax, c.dir+"/max_link_width", 1)
 	for file, name := range map[string]string{
 		"current_link_speed": assay.GPUPCIeLinkGeneration, "max_link_speed": assay.GPUPCIeLinkGenMax,
 	} {
 		if g, ok := pcieGeneration(fileText(c.dir + "/" + file)); ok {
-			s.slowly(emit, name, id, g)
+			s.emitEvery(emit, name, id, g)
 		}
 	}
 	c.errors(s, emit)
@@ -175,17 +175,17 @@ func (c *amdCard) sensor(name string) string {
 }
 
 // clock gives the sensor's frequency, or else the level that the driver marks.
-func (c *amdCard) clock(s *say, emit func(assay.Reading), name, sensor, levels string) {
-	if v, ok := fileNumber(sensor); ok && s.give(emit, name, c.gpu.UUID, v) {
+func (c *amdCard) clock(s *filter, emit func(assay.Reading), name, sensor, levels string) {
+	if v, ok := fileNumber(sensor); ok && s.emit(emit, name, c.gpu.UUID, v) {
 		return
 	}
 	if now, _, ok := dpmLevels(fileText(c.dir + "/" + levels)); ok && now > 0 {
-		s.give(emit, name, c.gpu.UUID, now)
+		s.emit(emit, name, c.gpu.UUID, now)
 	}
 }
 
 // errors sums the error counters of the card's blocks: "ue: 0\nce: 0\n".
-func (c *amdCard) errors(s *say, emit func(assay.Reading)) {
+func (c *amdCard) errors(s *filter, emit func(assay.Reading)) {
 	files, err := filepath.Glob(filepath.Join(c.dir, "ras", "*_err_count"))
 	if err != nil {
 		return
@@ -201,9 +201,9 @@ func (c *amdCard) errors(s *say, emit func(assay.Reading)) {
 		}
 	}
 	if seen["ce"] {
-		s.changes(emit, assay.GPUECCCorrected, c.gpu.UUID, sum["ce"])
+		s.emitChange(emit, assay.GPUECCCorrected, c.gpu.UUID, sum["ce"])
 	}
 	if seen["ue"] {
-		s.changes(emit, assay.GPUECCUncorrected, c.gpu.UUID, sum["ue"])
+		s.emitChange(emit, assay.GPUECCUncorrected, c.gpu.UUID, sum["ue"])
 	}
 }

@@ -110,9 +110,9 @@ func (c *Child) Close() error {
 
 // ask puts one question and hands the answer's lines of that kind to each.
 func (c *Child) ask(ctx context.Context, question string, each func([]byte) error) error {
-	var said error
+	var reported error
 	err := c.kept.Do(ctx, c.o.Deadline, func(p *child.Process, until time.Time) (err error) {
-		said, err = c.exchange(ctx, p, until, question, each)
+		reported, err = c.exchange(ctx, p, until, question, each)
 		if errors.Is(err, ErrNoAnswer) {
 			err = fmt.Errorf("%w: the driver did not answer within %v, and its process was killed", ErrNoAnswer, c.o.Deadline)
 		}
@@ -124,13 +124,13 @@ func (c *Child) ask(ctx context.Context, question string, each func([]byte) erro
 	case err != nil:
 		return err
 	}
-	return said
+	return reported
 }
 
 // exchange puts one question to a process and reads its answer. The first result
 // is an error that the source in the child reported; the second is one of the
 // child itself.
-func (c *Child) exchange(ctx context.Context, p *child.Process, until time.Time, question string, each func([]byte) error) (said, err error) {
+func (c *Child) exchange(ctx context.Context, p *child.Process, until time.Time, question string, each func([]byte) error) (reported, err error) {
 	if c.p != p {
 		c.p, c.owed = p, 0
 	}
@@ -153,5 +153,5 @@ func (c *Child) exchange(ctx context.Context, p *child.Process, until time.Time,
 		return nil, err
 	}
 	c.owed = 0
-	return a.said, nil
+	return a.reported, nil
 }

@@ -123,9 +123,9 @@ func parseGPU(line []byte) (assay.GPU, error) {
 
 // childAnswer takes the lines of one answer.
 type childAnswer struct {
-	seq  uint64
-	each func([]byte) error // gets what readings and GPUs are
-	said error              // the error that the source itself reported
+	seq      uint64
+	each     func([]byte) error // gets what readings and GPUs are
+	reported error              // the error that the source itself reported
 }
 
 func (a *childAnswer) line(line []byte) (done bool, err error) {
@@ -137,7 +137,7 @@ func (a *childAnswer) line(line []byte) (done bool, err error) {
 	case 'r', 'g':
 		return false, a.each(rest)
 	case '!':
-		a.said = errors.New(childText(string(rest)))
+		a.reported = errors.New(childText(string(rest)))
 	case '.':
 		if n, err := strconv.ParseUint(string(rest), 10, 64); err != nil || n != a.seq {
 			return false, fmt.Errorf("it ended answer %.30q when %d was asked", rest, a.seq)

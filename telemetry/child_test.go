@@ -361,8 +361,8 @@ func FuzzChildAnswer(f *testing.F) {
 			if done && !bytes.Contains(b, []byte(".\t")) {
 				t.Error("an answer without an end")
 			}
-			if said := a.said; said != nil && (len(said.Error()) > 3*maxChildText || strings.ContainsAny(said.Error(), "\n\x1b")) {
-				t.Errorf("handed on %q", said)
+			if reported := a.reported; reported != nil && (len(reported.Error()) > 3*maxChildText || strings.ContainsAny(reported.Error(), "\n\x1b")) {
+				t.Errorf("handed on %q", reported)
 			}
 			for _, r := range kept {
 				if r.Value == nil || math.IsNaN(*r.Value) || math.IsInf(*r.Value, 0) || !goodName(r.Name) || !goodDevice(r.Device) {

@@ -223,6 +223,12 @@ func factories() []factory {
 				"huge":    amdOf("igpu", overwrite("class/drm/card0/device/gpu_busy_percent", strings.Repeat("9", 1<<20))),
 				"binary":  amdOf("igpu", overwrite("class/drm/card0/device/pp_dpm_sclk", "\x00\xff: \x80Mhz *\n")),
 			}},
+		{name: "xe", well: xeOf(nil), hangs: xeOf(hangFile("class/drm/card1/device/hwmon/hwmon4/temp2_input")),
+			absent: []string{assay.GPUPower, assay.GPUUtilization},
+			hostile: map[string]makeSource{
+				"huge":   xeOf(overwrite("class/drm/card1/device/hwmon/hwmon4/energy1_input", strings.Repeat("9", 1<<20))),
+				"binary": xeOf(overwrite("class/drm/card1/device/tile0/gt0/freq0/act_freq", "\x00\xff\n")),
+			}},
 		{name: "dcgm", well: pageOf("dcgm.txt", nil, dcgmAt), hangs: pageOf("dcgm.txt", hangs, dcgmAt),
 			absent:  []string{assay.GPUXID, assay.GPULost, assay.GPUMemoryTotal},
 			hostile: hostilePages("dcgm.txt", []string{"DCGM_FI_DEV_GPU_UTIL" + gpu, "DCGM_FI_DEV_XID_ERRORS" + gpu, "DCGM_FI_DEV_CLOCKS_EVENT_REASONS" + gpu, "DCGM_FI_DEV_FB_USED" + gpu}, dcgmAt)},
@@ -241,7 +247,7 @@ func factories() []factory {
 
 // Every source keeps the same promises.
 func TestSourcesConform(t *testing.T) {
-	units := newSay().unit
+	units := newFilter().unit
 	check := func(t *testing.T, f factory) func(assay.Reading) {
 		return func(r assay.Reading) {
 			if r.Value == nil {

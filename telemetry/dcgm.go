@@ -25,11 +25,11 @@ type DCGMOptions struct {
 // refreshes its page every 30 s unless told otherwise and does not say when it
 // last did: a reading may be that old, and nothing here can tell.
 type DCGM struct {
-	page  *page
-	say   *say
-	alias map[string]assay.ReadingName
-	gpus  map[string]assay.GPU
-	xid   map[string]float64 // the last that the page showed
+	page   *page
+	filter *filter
+	alias  map[string]assay.ReadingName
+	gpus   map[string]assay.GPU
+	xid    map[string]float64 // the last that the page showed
 }
 
 // NewDCGM looks at the page once, to learn which GPUs there are.
@@ -38,7 +38,7 @@ func NewDCGM(ctx context.Context, o DCGMOptions) (*DCGM, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dcgm-exporter: %w", err)
 	}
-	d := &DCGM{page: p, say: newSay(), alias: map[string]assay.ReadingName{}, gpus: map[string]assay.GPU{}, xid: map[string]float64{}}
+	d := &DCGM{page: p, filter: newFilter(), alias: map[string]assay.ReadingName{}, gpus: map[string]assay.GPU{}, xid: map[string]float64{}}
 	for _, n := range assay.ReadingNames() {
 		if n.DCGM != "" {
 			d.alias[n.DCGM] = n
@@ -112,7 +112,7 @@ func (d *DCGM) Read(ctx context.Context, emit func(assay.Reading)) error {
 		}
 		if dcgmReasons(s.name) {
 			if v := s.value; v >= 0 && v < 1<<32 {
-				d.say.reasons(emit, device, uint64(v), ^uint64(0))
+				d.filter.reasons(emit, device, uint64(v), ^uint64(0))
 			}
 			return
 		}
@@ -135,7 +135,7 @@ func (d *DCGM) Read(ctx context.Context, emit func(assay.Reading)) error {
 			}
 			d.xid[k.device] = v
 		}
-		d.say.give(emit, k.name, k.device, v)
+		d.filter.emit(emit, k.name, k.device, v)
 	}
 	return err
 }

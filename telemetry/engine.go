@@ -34,9 +34,9 @@ type EngineOptions struct {
 
 // Engine reads what an engine says of itself on its /metrics page.
 type Engine struct {
-	page *page
-	say  *say
-	kind string
+	page   *page
+	filter *filter
+	kind   string
 }
 
 // engineName says what one name of an engine's page is here.
@@ -99,7 +99,7 @@ func NewEngine(ctx context.Context, o EngineOptions) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the engine's metrics: %w", err)
 	}
-	e := &Engine{page: p, say: newSay()}
+	e := &Engine{page: p, filter: newFilter()}
 	_, err = p.read(ctx, func(name string) bool {
 		if e.kind == "" {
 			for kind, names := range engineNames {
@@ -168,7 +168,7 @@ func (e *Engine) Read(ctx context.Context, emit func(assay.Reading)) error {
 		}
 	})
 	for _, name := range order {
-		e.say.give(emit, name, "", sum[name])
+		e.filter.emit(emit, name, "", sum[name])
 	}
 	return err
 }

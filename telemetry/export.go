@@ -38,7 +38,7 @@ type Export struct {
 
 	mu         sync.Mutex
 	gpu        map[string]assay.GPU
-	readings   map[exported]heard
+	readings   map[exported]lastValue
 	checkpoint assay.Checkpoint
 	running    bool // there is a checkpoint
 }
@@ -56,7 +56,7 @@ func NewExport(o ExportOptions) *Export {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	e := &Export{o: o, table: map[string]assay.ReadingName{}, gpu: map[string]assay.GPU{}, readings: map[exported]heard{}}
+	e := &Export{o: o, table: map[string]assay.ReadingName{}, gpu: map[string]assay.GPU{}, readings: map[exported]lastValue{}}
 	for _, n := range assay.ReadingNames() {
 		e.table[n.Name] = n
 	}
@@ -82,7 +82,7 @@ func (e *Export) Reading(r assay.Reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, ok := e.readings[key]; ok || len(e.readings) < maxExported {
-		e.readings[key] = heard{*r.Value, e.o.Now()}
+		e.readings[key] = lastValue{*r.Value, e.o.Now()}
 	}
 }
 
@@ -109,7 +109,7 @@ func (e *Export) page() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	stale := e.o.Now().Add(-max(10*e.o.Interval, 5*time.Second))
-	maps.DeleteFunc(e.readings, func(_ exported, h heard) bool { return h.at.Before(stale) })
+	maps.DeleteFunc(e.readings, func(_ exported, h lastValue) bool { return h.at.Before(stale) })
 	for _, key := range slices.SortedFunc(maps.Keys(e.readings), exported.compare) {
 		n, known := e.table[key.name]
 		if !known {

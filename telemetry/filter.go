@@ -11,37 +11,37 @@ import (
 // errClosed is what a closed source answers.
 var errClosed = errors.New("the source was closed")
 
-// slowEvery is how often a reading is given that hardly changes, or whose
+// slowEvery is how often a reading is handed on that hardly changes, or whose
 // source should not be asked more often.
 const slowEvery = time.Second
 
-// say hands on readings of one source after a look at them: a name must be one
-// of the table, and a value must be one that such a thing can have. A driver
-// that says 4294967295 W, or an exporter's "blank" number, said nothing.
-type say struct {
+// filter hands on the readings of one source that can be true: a name must be one
+// of the table, and a value must be one that such a thing can have. 4294967295 W,
+// or an exporter's "blank" number, is no reading.
+type filter struct {
 	unit map[string]string
 	now  func() time.Time
-	last map[said]heard
+	last map[key]lastValue
 }
 
-type said struct{ name, device string }
+type key struct{ name, device string }
 
-type heard struct {
+type lastValue struct {
 	value float64
 	at    time.Time
 }
 
-func newSay() *say {
-	s := &say{unit: map[string]string{}, now: time.Now, last: map[said]heard{}}
+func newFilter() *filter {
+	f := &filter{unit: map[string]string{}, now: time.Now, last: map[key]lastValue{}}
 	for _, n := range assay.ReadingNames() {
-		s.unit[n.Name] = n.Unit
+		f.unit[n.Name] = n.Unit
 	}
-	return s
+	return f
 }
 
-// give hands the reading to emit if it can be true, and reports whether it was.
-func (s *say) give(emit func(assay.Reading), name, device string, v float64) bool {
-	unit, ok := s.unit[name]
+// emit hands the reading to emit if it can be true, and reports whether it was.
+func (f *filter) emit(emit func(assay.Reading), name, device string, v float64) bool {
+	unit, ok := f.unit[name]
 	if !ok {
 		return false
 	}
@@ -52,26 +52,26 @@ func (s *say) give(emit func(assay.Reading), name, device string, v float64) boo
 	return true
 }
 
-// slowly is give, at most once in slowEvery.
-func (s *say) slowly(emit func(assay.Reading), name, device string, v float64) {
-	now, key := s.now(), said{name, device}
-	if h, ok := s.last[key]; ok && now.Sub(h.at) < slowEvery-tickSlack {
+// emitEvery is emit, at most once in slowEvery.
+func (f *filter) emitEvery(emit func(assay.Reading), name, device string, v float64) {
+	now, key := f.now(), key{name, device}
+	if h, ok := f.last[key]; ok && now.Sub(h.at) < slowEvery-tickSlack {
 		return
 	}
-	if s.give(emit, name, device, v) {
-		s.last[key] = heard{v, now}
+	if f.emit(emit, name, device, v) {
+		f.last[key] = lastValue{v, now}
 	}
 }
 
-// changes is give when the value changed, and otherwise at most once in
+// emitChange is emit when the value changed, and otherwise at most once in
 // slowEvery: a flag's course is known exactly, and costs little.
-func (s *say) changes(emit func(assay.Reading), name, device string, v float64) {
-	now, key := s.now(), said{name, device}
-	if h, ok := s.last[key]; ok && h.value == v && now.Sub(h.at) < slowEvery-tickSlack {
+func (f *filter) emitChange(emit func(assay.Reading), name, device string, v float64) {
+	now, key := f.now(), key{name, device}
+	if h, ok := f.last[key]; ok && h.value == v && now.Sub(h.at) < slowEvery-tickSlack {
 		return
 	}
-	if s.give(emit, name, device, v) {
-		s.last[key] = heard{v, now}
+	if f.emit(emit, name, device, v) {
+		f.last[key] = lastValue{v, now}
 	}
 }
 
@@ -93,7 +93,7 @@ var clockReasons = [...]struct {
 
 // reasons gives a flag for each reason that the card can have. A bit that it
 // does not support says nothing when it is not set.
-func (s *say) reasons(emit func(assay.Reading), device string, active, supported uint64) {
+func (f *filter) reasons(emit func(assay.Reading), device string, active, supported uint64) {
 	for _, r := range clockReasons {
 		if (active|supported)&r.bit == 0 {
 			continue
@@ -102,7 +102,7 @@ func (s *say) reasons(emit func(assay.Reading), device string, active, supported
 		if active&r.bit != 0 {
 			v = 1
 		}
-		s.changes(emit, r.name, device, v)
+		f.emitChange(emit, r.name, device, v)
 	}
 }
 

@@ -29,13 +29,13 @@ type HostOptions struct {
 // a cadence of its own: on a machine with hundreds of processors /proc/stat
 // alone takes the kernel milliseconds.
 type Host struct {
-	o     HostOptions
-	guard guard
-	say   *say
-	env   context.Context // tells gopsutil the roots
-	next  time.Time       // of what is read once a second
-	clock time.Time       // of the frequencies
-	cores map[string]cpu.TimesStat
+	o      HostOptions
+	guard  guard
+	filter *filter
+	env    context.Context // tells gopsutil the roots
+	next   time.Time       // of what is read once a second
+	clock  time.Time       // of the frequencies
+	cores  map[string]cpu.TimesStat
 }
 
 // clockEvery is how often frequencies are read: asking interrupts the core.
@@ -55,7 +55,7 @@ func NewHost(o HostOptions) (*Host, error) {
 	env := context.WithValue(context.Background(), common.EnvKey, common.EnvMap{
 		common.HostProcEnvKey: o.ProcRoot, common.HostSysEnvKey: o.SysRoot,
 	})
-	return &Host{o: o, guard: guard{what: "the host", deadline: o.Deadline}, say: newSay(), env: env, cores: map[string]cpu.TimesStat{}}, nil
+	return &Host{o: o, guard: guard{what: "the host", deadline: o.Deadline}, filter: newFilter(), env: env, cores: map[string]cpu.TimesStat{}}, nil
 }
 
 // Name is "host".
@@ -78,7 +78,7 @@ func (h *Host) read(emit func(assay.Reading)) error {
 		"cpu": assay.HostPressureCPU, "memory": assay.HostPressureMemory, "io": assay.HostPressureIO,
 	} {
 		if v, ok := pressure(fileText(filepath.Join(h.o.ProcRoot, "pressure", kind))); ok {
-			h.say.give(emit, name, "", v)
+			h.filter.emit(emit, name, "", v)
 		}
 	}
 	now := time.Now()
@@ -133,7 +133,7 @@ func (h *Host) processors(emit func(assay.Reading)) error {
 		if device == "cpu-total" {
 			device = ""
 		}
-		h.say.give(emit, assay.HostCPU, device, busy/(busy+idle))
+		h.filter.emit(emit, assay.HostCPU, device, busy/(busy+idle))
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (h *Host) frequencies(emit func(assay.Reading)) {
 	}
 	for _, f := range files {
 		if v, ok := fileNumber(f); ok {
-			h.say.give(emit, assay.HostCPUFrequency, filepath.Base(filepath.Dir(filepath.Dir(f))), v*1e3)
+			h.filter.emit(emit, assay.HostCPUFrequency, filepath.Base(filepath.Dir(filepath.Dir(f))), v*1e3)
 		}
 	}
 }
@@ -165,8 +165,8 @@ func (h *Host) memory(emit func(assay.Reading)) error {
 	if m.Total == 0 {
 		return nil
 	}
-	h.say.give(emit, assay.HostMemoryUsed, "", float64(m.Used))
-	h.say.give(emit, assay.HostMemoryAvailable, "", float64(m.Available))
+	h.filter.emit(emit, assay.HostMemoryUsed, "", float64(m.Used))
+	h.filter.emit(emit, assay.HostMemoryAvailable, "", float64(m.Available))
 	return nil
 }
 
@@ -186,8 +186,8 @@ func (h *Host) disks(emit func(assay.Reading)) error {
 		read += float64(d.ReadBytes)
 		written += float64(d.WriteBytes)
 	}
-	h.say.give(emit, assay.HostDiskRead, "", read)
-	h.say.give(emit, assay.HostDiskWritten, "", written)
+	h.filter.emit(emit, assay.HostDiskRead, "", read)
+	h.filter.emit(emit, assay.HostDiskWritten, "", written)
 	return nil
 }
 
@@ -217,8 +217,8 @@ func (h *Host) networks(emit func(assay.Reading)) error {
 		soft = hard
 	}
 	if anySoft {
-		h.say.give(emit, assay.HostNetworkReceived, "", soft[0])
-		h.say.give(emit, assay.HostNetworkSent, "", soft[1])
+		h.filter.emit(emit, assay.HostNetworkReceived, "", soft[0])
+		h.filter.emit(emit, assay.HostNetworkSent, "", soft[1])
 	}
 	return nil
 }

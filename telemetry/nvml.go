@@ -29,7 +29,7 @@ type NVML struct {
 	events *nvml.Events // nil: the driver gives none
 	gpus   []*nvmlGPU
 	lost   []string // devices that never answered
-	say    *say
+	filter *filter
 	closed bool
 }
 
@@ -55,7 +55,7 @@ func NewNVML(o NVMLOptions) (*NVML, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NVML{lib: lib, say: newSay()}
+	n := &NVML{lib: lib, filter: newFilter()}
 	for _, d := range lib.Devices() {
 		g := &nvmlGPU{Device: d}
 		if s, r := d.SupportedClockReasons(); r == nvml.Success {
@@ -105,7 +105,7 @@ func (n *NVML) Read(ctx context.Context, emit func(assay.Reading)) error {
 	}
 	n.xids(emit)
 	for _, device := range n.lost {
-		n.say.changes(emit, assay.GPULost, device, 1)
+		n.filter.emitChange(emit, assay.GPULost, device, 1)
 	}
 	var errs []error
 	for i, g := range n.gpus {
@@ -133,19 +133,19 @@ func (n *NVML) xids(emit func(assay.Reading)) {
 		if x.Device != nil {
 			device = x.Device.UUID
 		}
-		n.say.give(emit, assay.GPUXID, device, float64(x.Code))
+		n.filter.emit(emit, assay.GPUXID, device, float64(x.Code))
 	}
 }
 
 // gpu reads one GPU. The return is of a failure that is neither a missing
 // value nor the loss of the GPU.
 func (n *NVML) gpu(emit func(assay.Reading), g *nvmlGPU, number int) nvml.Return {
-	now := n.say.now()
+	now := n.filter.now()
 	slow := !now.Before(g.slow)
 	if g.lost && !slow {
 		return nvml.Success // it is looked for again once a second
 	}
-	o := observer{emit: emit, say: n.say, device: g.UUID}
+	o := observer{emit: emit, filter: n.filter, device: g.UUID}
 	if g.fast(&o, now); o.fatal == nvml.Success && slow {
 		g.health(&o)
 	}
@@ -167,7 +167,7 @@ func (n *NVML) gpu(emit func(assay.Reading), g *nvmlGPU, number int) nvml.Return
 	if g.lost {
 		lost, o.fatal = 1, nvml.Success
 	}
-	n.say.changes(emit, assay.GPULost, g.UUID, lost)
+	n.filter.emitChange(emit, assay.GPULost, g.UUID, lost)
 	return o.fatal
 }
 
@@ -175,7 +175,7 @@ func (n *NVML) gpu(emit func(assay.Reading), g *nvmlGPU, number int) nvml.Return
 // a whole, fatal is not Success, and nothing more should be asked.
 type observer struct {
 	emit   func(assay.Reading)
-	say    *say
+	filter *filter
 	device string
 	fatal  nvml.Return
 }
@@ -188,9 +188,9 @@ func (o *observer) ok(r nvml.Return) bool {
 	return r == nvml.Success
 }
 
-func (o *observer) give(name string, v float64, r nvml.Return) {
+func (o *observer) value(name string, v float64, r nvml.Return) {
 	if o.ok(r) {
-		o.say.give(o.emit, name, o.device, v)
+		o.filter.emit(o.emit, name, o.device, v)
 	}
 }
 
@@ -199,12 +199,12 @@ func (o *observer) flag(name string, v bool, r nvml.Return) {
 	if v {
 		f = 1
 	}
-	o.give(name, f, r)
+	o.value(name, f, r)
 }
 
 // known gives a number of which 0 means that it is not known.
 func (o *observer) known(name string, v float64) {
 	if v != 0 {
-		o.say.give(o.emit, name, o.device, v)
+		o.filter.emit(o.emit, name, o.device, v)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // fast reads what moves. It stops at the first answer that says the GPU is gone.
 func (g *nvmlGPU) fast(o *observer, now time.Time) {
 	watts, instant, r := g.Power()
-	o.give(assay.GPUPower, watts, r)
+	o.value(assay.GPUPower, watts, r)
 	if o.fatal != nvml.Success {
 		return
 	}
@@ -20,40 +20,40 @@ func (g *nvmlGPU) fast(o *observer, now time.Time) {
 		g.instant = now.Add(instantEvery)
 	}
 	joules, r := g.Energy()
-	o.give(assay.GPUEnergy, joules, r)
+	o.value(assay.GPUEnergy, joules, r)
 	gpu, memory, r := g.Utilization()
-	o.give(assay.GPUUtilization, gpu, r)
-	o.give(assay.GPUMemoryUtilization, memory, r)
+	o.value(assay.GPUUtilization, gpu, r)
+	o.value(assay.GPUMemoryUtilization, memory, r)
 	if m, r := g.Memory(); o.ok(r) && m.Used <= m.Total && m.Free <= m.Total {
-		o.give(assay.GPUMemoryUsed, float64(m.Used), r)
-		o.give(assay.GPUMemoryFree, float64(m.Free), r)
+		o.value(assay.GPUMemoryUsed, float64(m.Used), r)
+		o.value(assay.GPUMemoryFree, float64(m.Free), r)
 	}
 	celsius, r := g.Temperature()
-	o.give(assay.GPUTemperature, celsius, r)
+	o.value(assay.GPUTemperature, celsius, r)
 	hertz, r := g.Clock(nvml.SM)
-	o.give(assay.GPUSMClock, hertz, r)
+	o.value(assay.GPUSMClock, hertz, r)
 	hertz, r = g.Clock(nvml.MemoryClock)
-	o.give(assay.GPUMemoryClock, hertz, r)
+	o.value(assay.GPUMemoryClock, hertz, r)
 	if bits, r := g.ClockReasons(); o.ok(r) {
-		o.say.reasons(o.emit, o.device, bits, g.supported)
+		o.filter.reasons(o.emit, o.device, bits, g.supported)
 	}
 }
 
 // health reads what is worth a look once a second.
 func (g *nvmlGPU) health(o *observer) {
 	corrected, uncorrected, r := g.ECC()
-	o.give(assay.GPUECCCorrected, float64(corrected), r)
-	o.give(assay.GPUECCUncorrected, float64(uncorrected), r)
+	o.value(assay.GPUECCCorrected, float64(corrected), r)
+	o.value(assay.GPUECCUncorrected, float64(uncorrected), r)
 	pages, r := g.RetiredPages()
-	o.give(assay.GPURetiredPages, float64(pages), r)
+	o.value(assay.GPURetiredPages, float64(pages), r)
 	rows, r := g.RemappedRows()
 	o.flag(assay.GPURowRemapPending, rows.Pending, r)
 	o.flag(assay.GPURowRemapFailed, rows.Failed, r)
 	action, r := g.RecoveryAction()
-	o.give(assay.GPURecoveryAction, float64(action), r)
+	o.value(assay.GPURecoveryAction, float64(action), r)
 
 	replays, r := g.PCIeReplays()
-	o.give(assay.GPUPCIeReplays, float64(replays), r)
+	o.value(assay.GPUPCIeReplays, float64(replays), r)
 	link := g.PCIeLink()
 	o.known(assay.GPUPCIeLinkWidth, float64(link.Width))
 	o.known(assay.GPUPCIeLinkWidthMax, float64(link.WidthMax))
@@ -63,9 +63,9 @@ func (g *nvmlGPU) health(o *observer) {
 	if n, r := g.NVLinks(); o.ok(r) {
 		// A card without a bridge has links, and none of them is up.
 		if g.linked = g.linked || n.Up > 0; g.linked {
-			o.give(assay.GPUNVLinksDown, float64(n.Links-n.Up), r)
+			o.value(assay.GPUNVLinksDown, float64(n.Links-n.Up), r)
 			if n.ErrorsKnown {
-				o.give(assay.GPUNVLinkErrors, float64(n.Errors), r)
+				o.value(assay.GPUNVLinkErrors, float64(n.Errors), r)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (g *nvmlGPU) health(o *observer) {
 	o.flag(assay.GPUFabricReady, ready, r)
 
 	watts, r := g.PowerLimit()
-	o.give(assay.GPUPowerLimit, watts, r)
+	o.value(assay.GPUPowerLimit, watts, r)
 	hertz, _ := g.MaxClock(nvml.SM)
 	o.known(assay.GPUSMClockMax, hertz)
 	hertz, _ = g.MaxClock(nvml.MemoryClock)
@@ -82,9 +82,9 @@ func (g *nvmlGPU) health(o *observer) {
 		o.known(assay.GPUMemoryTotal, float64(m.Total))
 	}
 	celsius, r := g.MemoryTemperature()
-	o.give(assay.GPUMemoryTemperature, celsius, r)
+	o.value(assay.GPUMemoryTemperature, celsius, r)
 	fan, r := g.FanSpeed()
-	o.give(assay.GPUFanSpeed, fan, r)
+	o.value(assay.GPUFanSpeed, fan, r)
 
 	times, r := g.ThrottleTimes()
 	for _, t := range [...]struct {
@@ -97,20 +97,20 @@ func (g *nvmlGPU) health(o *observer) {
 		{assay.GPUPowerBrakeSeconds, times.PowerBrake},
 	} {
 		if o.ok(r) && t.Known {
-			o.give(t.name, t.Seconds(), r)
+			o.value(t.name, t.Seconds(), r)
 		}
 	}
 
 	list, count, r := g.Processes(g.processes)
 	g.processes = list
-	o.give(assay.GPUProcesses, float64(count), r)
+	o.value(assay.GPUProcesses, float64(count), r)
 	bytes, all := 0., len(list) == count
 	for _, p := range list {
 		bytes += float64(p.Bytes)
 		all = all && p.Bytes != 0 // one that is not known makes the sum unknown
 	}
 	if all {
-		o.give(assay.GPUProcessMemory, bytes, r)
+		o.value(assay.GPUProcessMemory, bytes, r)
 	}
 }
 
@@ -141,7 +141,7 @@ func (g *nvmlGPU) peers(o *observer, all []*nvmlGPU) {
 		}
 	}
 	if asked {
-		o.give(assay.GPUPeersUnreachable, float64(out), nvml.Success)
+		o.value(assay.GPUPeersUnreachable, float64(out), nvml.Success)
 	}
 }
 

@@ -41,14 +41,14 @@ const uuid0 = "GPU-57ab0000-0000-4000-8000-000000000000"
 func uuidOf(i int) string { return fmt.Sprintf("%s%012d", uuid0[:len(uuid0)-12], i) }
 
 // series are the values of readings in the order of their coming.
-type series map[said][]float64
+type series map[key][]float64
 
 func (s series) add(r assay.Reading) {
-	k := said{r.Name, r.Device}
+	k := key{r.Name, r.Device}
 	s[k] = append(s[k], *r.Value)
 }
 
-func (s series) of(name string, gpu int) []float64 { return s[said{name, uuidOf(gpu)}] }
+func (s series) of(name string, gpu int) []float64 { return s[key{name, uuidOf(gpu)}] }
 
 func (s series) last(name string, gpu int) float64 {
 	v := s.of(name, gpu)
@@ -516,7 +516,7 @@ func TestNVMLLostBeforeTheStart(t *testing.T) {
 	if err := c.Read(t.Context(), s.add); err != nil {
 		t.Fatal(err)
 	}
-	if v := s[said{assay.GPULost, "index-1"}]; len(v) != 1 || v[0] != 1 {
+	if v := s[key{assay.GPULost, "index-1"}]; len(v) != 1 || v[0] != 1 {
 		t.Errorf("%v", s)
 	}
 }

@@ -29,9 +29,9 @@ type SMIOptions struct {
 // worth. A program that ends, hangs or talks nonsense is ended with all that it
 // started, and started again, each time after a longer wait.
 type SMI struct {
-	o    SMIOptions
-	say  *say
-	gpus []assay.GPU
+	o      SMIOptions
+	filter *filter
+	gpus   []assay.GPU
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -78,7 +78,7 @@ func NewSMI(ctx context.Context, o SMIOptions) (*SMI, error) {
 func startSMI(ctx context.Context, gpus []assay.GPU, o SMIOptions) *SMI {
 	// The source outlives the call that made it.
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &SMI{o: o.resolved(), say: newSay(), gpus: gpus, stop: stop, rows: map[string]smiRow{}, lost: map[string]bool{}}
+	s := &SMI{o: o.resolved(), filter: newFilter(), gpus: gpus, stop: stop, rows: map[string]smiRow{}, lost: map[string]bool{}}
 	s.done.Go(func() { s.run(run) })
 	return s
 }
@@ -136,13 +136,13 @@ func (s *SMI) Read(ctx context.Context, emit func(assay.Reading)) error {
 	s.rows, s.lost = map[string]smiRow{}, map[string]bool{}
 	s.mu.Unlock()
 	for device, row := range rows {
-		row.emit(s.say, emit, device)
+		row.emit(s.filter, emit, device)
 		if !lost[device] {
-			s.say.changes(emit, assay.GPULost, device, 0)
+			s.filter.emitChange(emit, assay.GPULost, device, 0)
 		}
 	}
 	for device := range lost {
-		s.say.changes(emit, assay.GPULost, device, 1)
+		s.filter.emitChange(emit, assay.GPULost, device, 1)
 	}
 	return err
 }

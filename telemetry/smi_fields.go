@@ -148,15 +148,15 @@ var recoveryActions = map[string]float64{
 	"drain p2p": 3, "drain and reset": 4,
 }
 
-func (r smiRow) emit(s *say, emit func(assay.Reading), device string) {
-	give := func(p pace, name string, v float64) {
+func (r smiRow) emit(s *filter, emit func(assay.Reading), device string) {
+	emitAt := func(p pace, name string, v float64) {
 		switch p {
 		case slow:
-			s.slowly(emit, name, device, v)
+			s.emitEvery(emit, name, device, v)
 		case change:
-			s.changes(emit, name, device, v)
+			s.emitChange(emit, name, device, v)
 		default:
-			s.give(emit, name, device, v)
+			s.emit(emit, name, device, v)
 		}
 	}
 	for i, f := range r.fields {
@@ -164,15 +164,15 @@ func (r smiRow) emit(s *say, emit func(assay.Reading), device string) {
 			continue
 		}
 		if v, ok := decimal(r.values[i]); ok {
-			give(f.pace, f.reading, v*f.factor)
+			emitAt(f.pace, f.reading, v*f.factor)
 		}
 	}
 	if v, ok := r.number("power.draw.instant"); ok {
-		give(fast, assay.GPUPower, v)
-		give(slow, assay.GPUPowerInstant, 1)
+		emitAt(fast, assay.GPUPower, v)
+		emitAt(slow, assay.GPUPowerInstant, 1)
 	} else if v, ok := r.number("power.draw"); ok {
-		give(fast, assay.GPUPower, v)
-		give(slow, assay.GPUPowerInstant, 0)
+		emitAt(fast, assay.GPUPower, v)
+		emitAt(slow, assay.GPUPowerInstant, 0)
 	}
 	if active, ok := r.mask("clocks_event_reasons.active"); ok {
 		supported, ok := r.mask("clocks_event_reasons.supported")
@@ -184,22 +184,22 @@ func (r smiRow) emit(s *say, emit func(assay.Reading), device string) {
 	single, ok1 := r.number("retired_pages.single_bit_ecc.count")
 	double, ok2 := r.number("retired_pages.double_bit.count")
 	if ok1 && ok2 {
-		give(change, assay.GPURetiredPages, single+double)
+		emitAt(change, assay.GPURetiredPages, single+double)
 	}
 	if v, ok := r.flag("remapped_rows.pending"); ok {
-		give(change, assay.GPURowRemapPending, v)
+		emitAt(change, assay.GPURowRemapPending, v)
 	}
 	if v, ok := r.flag("remapped_rows.failure"); ok {
-		give(change, assay.GPURowRemapFailed, v)
+		emitAt(change, assay.GPURowRemapFailed, v)
 	}
 	if v, ok := recoveryActions[strings.ToLower(r.word("gpu_recovery_action"))]; ok {
-		give(change, assay.GPURecoveryAction, v)
+		emitAt(change, assay.GPURecoveryAction, v)
 	}
 	switch state, status := r.word("fabric.state"), r.word("fabric.status"); {
 	case state == "Completed" && status == "Success":
-		give(change, assay.GPUFabricReady, 1)
+		emitAt(change, assay.GPUFabricReady, 1)
 	case state == "Completed" && status != "" && !strings.Contains(status, "N/A"),
 		state == "In Progress", state == "Not Started":
-		give(change, assay.GPUFabricReady, 0)
+		emitAt(change, assay.GPUFabricReady, 0)
 	}
 }

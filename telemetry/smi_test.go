@@ -144,7 +144,7 @@ func TestSMINoValueIsNoNumber(t *testing.T) {
 				continue // there it is one
 			}
 			row := smiRow{[]smiField{f}, []string{s}}
-			row.emit(newSay(), func(r assay.Reading) { t.Errorf("%s %q gave %s %v", f.name, s, r.Name, *r.Value) }, "GPU-1")
+			row.emit(newFilter(), func(r assay.Reading) { t.Errorf("%s %q gave %s %v", f.name, s, r.Name, *r.Value) }, "GPU-1")
 		}
 	}
 }
@@ -262,7 +262,7 @@ while :; do awk -v n="$n" -v id="$(sed -n 's:.*<uuid>\(.*\)</uuid>.*:\1:p' "$xml
 func TestSMIReasonsWithoutSupported(t *testing.T) {
 	row := smiRow{[]smiField{{name: "clocks_event_reasons.active"}}, []string{"0x20"}}
 	got := map[string]float64{}
-	row.emit(newSay(), func(r assay.Reading) { got[r.Name] = *r.Value }, "GPU-1")
+	row.emit(newFilter(), func(r assay.Reading) { got[r.Name] = *r.Value }, "GPU-1")
 	if v, ok := got[assay.GPUThrottledHWThermal]; len(got) != len(clockReasons) || !ok || v != 0 || got[assay.GPUThrottledSWThermal] != 1 {
 		t.Errorf("%v", got)
 	}
@@ -379,8 +379,8 @@ func FuzzSMIRow(f *testing.F) {
 			_, _ = notAField(line)
 			return
 		}
-		names := newSay().unit
-		row.emit(newSay(), func(r assay.Reading) {
+		names := newFilter().unit
+		row.emit(newFilter(), func(r assay.Reading) {
 			if v, ok := plausible(r.Name, names[r.Name], *r.Value); !ok || names[r.Name] == "" {
 				t.Errorf("%s %v", r.Name, v)
 			}

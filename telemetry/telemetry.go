@@ -52,15 +52,15 @@ func Poll(ctx context.Context, interval time.Duration, now func() int64, sources
 	}
 	for _, s := range sources {
 		live.Go(func() {
-			said := false
+			reported := false
 			each(ctx, interval, func(ctx context.Context) {
 				at := now()
 				err := s.Read(ctx, func(r assay.Reading) {
 					r.At, r.Source = at, s.Name()
 					locked(func() { emit(r) })
 				})
-				if err != nil && ctx.Err() == nil && !said {
-					said = true
+				if err != nil && ctx.Err() == nil && !reported {
+					reported = true
 					locked(func() { failed(fmt.Errorf("reading %s: %w", s.Name(), err)) })
 				}
 			})
