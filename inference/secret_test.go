@@ -61,8 +61,12 @@ func TestDetailsAreHarmless(t *testing.T) {
 	const evil = "no\x1b]0;owned\x07\x1b[2J \u009b31m\u202eevil\u2028 \xff\x9b1m\r\nfake line"
 	d, tr := dialects()[0], transports()[0]
 	for name, answer := range map[string]func(*wire){
-		"a refusal":  func(w *wire) { w.head("400 Bad Request"); w.raw(evil) },
-		"an event":   func(w *wire) { w.stream(); w.token("a"); w.event(strings.NewReplacer("\r", "", "\n", "").Replace(evil)) },
+		"a refusal": func(w *wire) { w.head("400 Bad Request"); w.raw(evil) },
+		"an event": func(w *wire) {
+			w.stream()
+			w.token("a")
+			w.event(strings.NewReplacer("\r", "", "\n", "").Replace(evil))
+		},
 		"a redirect": func(w *wire) { w.head("302 Found", "Location: http://x/\u009b31m\u202eevil") },
 	} {
 		r := ask(t, client(t, serve(t, d, tr, answer), d, tr, nil), &Job{Prompt: "p"})

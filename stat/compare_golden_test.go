@@ -167,13 +167,6 @@ func TestGoldenCliffDelta(t *testing.T) {
 	}
 }
 
-func momentsOf(v []float64) (m Moments) {
-	for _, x := range v {
-		m.Add(x)
-	}
-	return m
-}
-
 func TestGoldenMultiple(t *testing.T) {
 	for _, c := range loadCompare(t).Multiple {
 		before := slices.Clone(c.P)
