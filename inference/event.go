@@ -37,7 +37,7 @@ func scanEvent(b []byte, e *event, text *[]byte) bool {
 	if s.space() != '{' {
 		return false
 	}
-	for key := range s.members {
+	for key, ok := s.object(); ok; key, ok = s.member() {
 		e.member(&s, key, text)
 	}
 	s.space()
@@ -133,7 +133,7 @@ func (e *event) readChoices(s *scanner, text *[]byte) {
 }
 
 func (e *event) readChoice(s *scanner, text *[]byte, first bool) {
-	for key := range s.members {
+	for key, ok := s.object(); ok; key, ok = s.member() {
 		switch string(key) {
 		case "delta":
 			e.readMessage(s, text)
@@ -155,7 +155,7 @@ func (e *event) readChoice(s *scanner, text *[]byte, first bool) {
 
 // readMessage reads OpenAI's delta and Ollama's message, whose members agree.
 func (e *event) readMessage(s *scanner, text *[]byte) {
-	for key := range s.members {
+	for key, ok := s.object(); ok; key, ok = s.member() {
 		switch string(key) {
 		case "content":
 			piece(s, &e.content, text)
@@ -184,7 +184,7 @@ func (e *event) readMessage(s *scanner, text *[]byte) {
 }
 
 func (e *event) readUsage(s *scanner) {
-	for key := range s.members {
+	for key, ok := s.object(); ok; key, ok = s.member() {
 		switch string(key) {
 		case "prompt_tokens":
 			count(s, &e.prompt, nil)
@@ -202,7 +202,7 @@ func (e *event) readUsage(s *scanner) {
 }
 
 func (e *event) readDetails(s *scanner) {
-	for key := range s.members {
+	for key, ok := s.object(); ok; key, ok = s.member() {
 		if string(key) == "cached_tokens" {
 			count(s, &e.cached, nil)
 		} else {
@@ -213,7 +213,7 @@ func (e *event) readDetails(s *scanner) {
 
 // readTimings reads llama.cpp's own figures.
 func (e *event) readTimings(s *scanner) {
-	for key := range s.members {
+	for key, ok := s.object(); ok; key, ok = s.member() {
 		switch string(key) {
 		case "prompt_n":
 			count(s, &e.promptN, nil)
@@ -231,7 +231,7 @@ func (e *event) readTimings(s *scanner) {
 
 // readMetrics reads vLLM's own figures of the request.
 func (e *event) readMetrics(s *scanner) {
-	for key := range s.members {
+	for key, ok := s.object(); ok; key, ok = s.member() {
 		switch string(key) {
 		case "time_to_first_token_ms":
 			millis(s, &e.firstNS, &e.timings)
