@@ -17,12 +17,12 @@ import (
 // and knows nothing of different work: its answer can differ from ours.
 func Benchstat(w io.Writer, e Experiment) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "assay-experiment: %s\n", oneLine(e.ID))
+	fmt.Fprintf(b, "assay-experiment: %s\n", clipName(e.ID))
 	if e.Node.OS != "" {
-		fmt.Fprintf(b, "goos: %s\ngoarch: %s\n", oneLine(e.Node.OS), oneLine(e.Node.Arch))
+		fmt.Fprintf(b, "goos: %s\ngoarch: %s\n", clipName(e.Node.OS), clipName(e.Node.Arch))
 	}
 	if e.Node.CPU != "" {
-		fmt.Fprintf(b, "cpu: %s\n", oneLine(e.Node.CPU))
+		fmt.Fprintf(b, "cpu: %s\n", clipName(e.Node.CPU))
 	}
 	for _, m := range Metrics() {
 		if m.Better != assay.Neither {
@@ -56,11 +56,11 @@ func Benchstat(w io.Writer, e Experiment) error {
 // benchmark is upper case.
 func benchName(s string, first bool) string {
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' || r == '=' {
+		if r == ' ' || r == '/' || r == '=' || r == unicode.ReplacementChar {
 			return '_'
 		}
 		return r
-	}, strings.ToValidUTF8(s, "_"))
+	}, clipName(s))
 	if i := strings.LastIndexByte(s, '-'); i >= 0 && i < len(s)-1 && strings.Trim(s[i+1:], "0123456789") == "" {
 		s = s[:i] + "_" + s[i+1:]
 	}
@@ -73,14 +73,4 @@ func benchName(s string, first bool) string {
 		s = string(r)
 	}
 	return s
-}
-
-// oneLine keeps a text from starting another line.
-func oneLine(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "_")))
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay/internal/disk"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // SamplesFormat names the format of raw_data/<engine>.json.
@@ -216,12 +217,10 @@ func fileNames(engines []Engine) []string {
 	return out
 }
 
-func clipName(s string) string {
-	if len(s) > 100 {
-		return strings.ToValidUTF8(s[:100], "") + "…"
-	}
-	return s
-}
+// maxShownName bounds a name that is not ours, in bytes.
+const maxShownName = 100
+
+func clipName(s string) string { return foreign.Line(s, maxShownName) }
 
 func readJSON(path string, v any) error {
 	f, err := os.Open(path)

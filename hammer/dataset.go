@@ -15,6 +15,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/inference"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Bounds on a dataset: it is a local file, but not therefore a sane one.
@@ -302,15 +303,7 @@ func middle(text string, most int) string {
 	if len(chars) > 4*skip {
 		chars = chars[skip:]
 	}
-	return cut(strings.ToValidUTF8(string(chars), ""), most)
-}
-
-// cut bounds a text without cutting a character in two.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
+	return foreign.Cut(string(chars), most)
 }
 
 // countExactly has the prompts counted that the run will use first, as many as

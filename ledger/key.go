@@ -14,9 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Role is what a key may sign.
@@ -91,11 +92,13 @@ func (k Key) String() string {
 	return fmt.Sprintf("key %s of %q (node %q)", shortKeyID(k.ID), k.Owner, k.Node)
 }
 
+// shortKeyID names a key by the beginning of its id, which may be anybody's text.
 func shortKeyID(id string) string {
-	if len(id) > 16 {
-		return id[:16] + "…"
+	const shown = 16
+	if len(id) <= shown {
+		return strconv.Quote(id)
 	}
-	return strconv.Quote(id)
+	return foreign.Line(id, shown+len("…"))
 }
 
 // ErrKeyStatement marks a statement about a key, or a revocation, that has not
@@ -283,7 +286,7 @@ func checkKeyWords(what, s string, most int) error {
 	switch {
 	case strings.TrimSpace(s) == "" || len(s) > most:
 		return fmt.Errorf("%s has %d bytes; 1 to %d are allowed, and not only spaces", what, len(s), most)
-	case !utf8.ValidString(s) || strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0:
+	case !foreign.Plain(s):
 		return fmt.Errorf("%s %.60q has characters that cannot be printed", what, s)
 	}
 	return nil

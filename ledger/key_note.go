@@ -11,10 +11,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Algorithms of note keys (C2SP signed-note): what the first byte of a verifier
@@ -29,8 +29,7 @@ var ErrNoteName = errors.New("not a name for a log or a witness")
 
 // checkNoteName holds what signed-note asks of a key's name.
 func checkNoteName(name string) error {
-	if name == "" || len(name) > MaxNode || !utf8.ValidString(name) || strings.Contains(name, "+") ||
-		strings.IndexFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
+	if name == "" || len(name) > MaxNode || !foreign.Plain(name) || strings.ContainsAny(name, "+ ") {
 		return fmt.Errorf("%w: %.60q: 1 to %d bytes without spaces and plus signs are allowed; best is a host and path that you own, as log.example.org/gpu", ErrNoteName, name, MaxNode)
 	}
 	return nil

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Bounds of what a statement repeats: what an engine or a driver says of itself
@@ -170,7 +169,7 @@ func (r *readRun) benchmark(st Stamp) (string, any) {
 		Certificate: assay.NoClient, Results: []Result{},
 	}
 	for _, g := range m.Node.GPUs[:min(len(m.Node.GPUs), maxGPUs)] {
-		b.GPUs = append(b.GPUs, BenchmarkGPU{clipTo(g.UUID, maxName), clipTo(g.Name, maxName)})
+		b.GPUs = append(b.GPUs, BenchmarkGPU{foreign.Line(g.UUID, maxName), foreign.Line(g.Name, maxName)})
 	}
 	if r.summary != nil {
 		if r.summary.Client.Certificate != "" {
@@ -262,24 +261,6 @@ func (r *readRun) tests() map[string]assay.Verdict {
 	return out
 }
 
-// clip bounds a text to maxWords.
-func clip(s string) string { return clipTo(s, maxWords) }
-
-// clipTo bounds a text, at a rune's end, and leaves nothing in it that cannot be
-// printed: as JSON it has then at most twice its length.
-func clipTo(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, s[:min(len(s), 4*most)])
-	if len(s) <= most {
-		return s
-	}
-	n := most - len("…")
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+// clip bounds a text to maxWords and makes it printable: as JSON it has then at
+// most twice its length.
+func clip(s string) string { return foreign.Line(s, maxWords) }

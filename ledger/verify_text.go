@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // notProved is what no signature and no log can say, and what this run lacks.
@@ -39,7 +38,7 @@ func (v *verification) notProved() []string {
 func (v Verification) Text(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", name, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "%-11s %s\n", name, foreign.Line(fmt.Sprintf(format, args...), maxLine))
 	}
 	line("verdict", "%s", v.Verdict)
 	for _, p := range v.Problems {
@@ -129,16 +128,8 @@ func (v Verification) unaltered(line func(string, string, ...any)) {
 	}
 }
 
-// printable leaves nothing that could steer a terminal or look like a line of
-// ours: names and texts come from whoever wrote the run.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return utf8.RuneError
-	}, s)
-}
+// maxLine bounds a line of the answer, in bytes.
+const maxLine = 4 << 10
 
 // Err is nil for a pass, and otherwise says the worst of what was found.
 func (v Verification) Err() error {
@@ -149,5 +140,5 @@ func (v Verification) Err() error {
 	if v.Verdict == assay.Fail {
 		what = "it does not hold"
 	}
-	return fmt.Errorf("%s: %s", what, printable(v.Problems[0].Text))
+	return fmt.Errorf("%s: %s", what, foreign.Line(v.Problems[0].Text, maxLine))
 }

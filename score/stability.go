@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // restartFactor is what one restart of the engine leaves of stability: a node
@@ -168,11 +169,8 @@ func maxOf(g assay.GPUSummary, name string) (float64, bool) {
 	return s.Max, ok && s.N > 0 && !math.IsNaN(s.Max) && !math.IsInf(s.Max, 0)
 }
 
-// clip bounds words that came from outside.
-func clip(s string) string {
-	const most = 400
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
-}
+// maxText bounds words that came from outside, in bytes.
+const maxText = 600
+
+// clip makes words that came from outside fit to be printed.
+func clip(s string) string { return foreign.Line(s, maxText) }

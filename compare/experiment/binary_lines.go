@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 const (
@@ -113,7 +114,7 @@ func (l *lineReader) line(b []byte) {
 	var r assay.Request
 	dec := json.NewDecoder(bytes.NewReader(b))
 	if err := dec.Decode(&r); err != nil {
-		l.problem(l.raw, "it is not a request line: %s", clipped(err.Error(), 200))
+		l.problem(l.raw, "it is not a request line: %s", foreign.Line(err.Error(), 200))
 		return
 	}
 	if dec.More() {
@@ -152,7 +153,7 @@ func (l *lineReader) identity(r *assay.Request) {
 	}
 	l.ids[r.ID] = true
 	if r.Stage != "" && r.Stage != l.job.Workload {
-		l.problem(l.raw, "stage is %q, and the workload is %q", clipped(r.Stage, 100), l.job.Workload)
+		l.problem(l.raw, "stage is %q, and the workload is %q", foreign.Line(r.Stage, 100), l.job.Workload)
 	}
 	switch {
 	case r.Prompt < 0 || r.Prompt >= len(l.seen):
@@ -208,7 +209,7 @@ func (l *lineReader) times(r *assay.Request) {
 func (l *lineReader) tokens(r *assay.Request) {
 	if !r.OK() {
 		if !slices.Contains(assay.Failures(), r.Error) {
-			l.problem(l.raw, "error is %q, which is no failure class", clipped(string(r.Error), 100))
+			l.problem(l.raw, "error is %q, which is no failure class", foreign.Line(string(r.Error), 100))
 		}
 		return
 	}
@@ -220,7 +221,7 @@ func (l *lineReader) tokens(r *assay.Request) {
 		l.problem(l.raw, "input_tokens is %d and cached_tokens %d", r.InputTokens, r.CachedTokens)
 	}
 	if r.TokensFrom != "" && r.TokensFrom != "usage" && r.TokensFrom != "chunks" {
-		l.problem(l.raw, "tokens_from is %q; it is usage or chunks", clipped(r.TokensFrom, 100))
+		l.problem(l.raw, "tokens_from is %q; it is usage or chunks", foreign.Line(r.TokensFrom, 100))
 	}
 	if len(r.ChunkTokens) > 0 && len(r.ChunkTokens) != len(r.Gaps)+1 {
 		l.problem(l.raw, "chunk_tokens has %d entries and gaps_us %d; one more is right", len(r.ChunkTokens), len(r.Gaps))
@@ -252,7 +253,7 @@ func (l *lineReader) tokens(r *assay.Request) {
 // certify itself by.
 func (l *lineReader) clean(r *assay.Request) {
 	r.Stage = l.job.Workload
-	r.Detail = clipped(r.Detail, maxDetail)
+	r.Detail = foreign.Line(r.Detail, maxDetail)
 	r.Reads, r.MergedReads, r.FirstMerged, r.FirstLag, r.MaxLag, r.ClockStep = 0, 0, false, 0, 0, false
 	r.Other, r.OtherUS, r.Status = "", nil, 0
 	if !l.job.KeepText {

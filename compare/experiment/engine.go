@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/internal/proc"
 )
 
@@ -155,7 +156,7 @@ func (x *trial) notReady(ctx context.Context, t *target, e EngineConfig, err, la
 	case errors.As(err, &died):
 		return &failure{why: "it ended before it was ready: it " + exit.String(), tail: exit.LogTail}
 	}
-	return &failure{why: clipped(fmt.Sprintf("it was not ready within %s: %v", e.Serve.ReadyTimeout, last), 500), tail: exit.LogTail}
+	return &failure{why: foreign.Line(fmt.Sprintf("it was not ready within %s: %v", e.Serve.ReadyTimeout, last), 500), tail: exit.LogTail}
 }
 
 // answers asks once whether the engine is ready.

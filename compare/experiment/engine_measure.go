@@ -19,6 +19,7 @@ import (
 	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/internal/disk"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/journal"
 )
@@ -93,7 +94,7 @@ func (x *trial) failed(ctx context.Context, t *target, w WorkloadConfig, err err
 	if cause != nil && !errors.Is(cause, errDied) {
 		return cause // we were told to stop
 	}
-	f := &failure{why: clipped(err.Error(), 1000)}
+	f := &failure{why: foreign.Line(err.Error(), 1000)}
 	switch {
 	case errors.Is(err, errTooLong):
 		f.why = fmt.Sprintf("%v of %s", errTooLong, w.Timeout)
@@ -279,12 +280,4 @@ func usedGPUs(sums []assay.GPUSummary, gpus []assay.GPU, device *int) []assay.GP
 	return slices.DeleteFunc(slices.Clone(sums), func(s assay.GPUSummary) bool {
 		return !slices.ContainsFunc(gpus, func(g assay.GPU) bool { return g.UUID == s.UUID && g.Index == *device })
 	})
-}
-
-// clipped bounds a text that an engine had a part in.
-func clipped(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "…"
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/inference"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // identify fills in the experiment's engines, each with what is known of it
@@ -187,7 +188,7 @@ func (x *trial) describe(ctx context.Context, t *target, e EngineConfig) error {
 		if e.Backend != "" && e.model() != "" {
 			return nil // it lists nothing, and needs not
 		}
-		return &failure{why: "it does not answer: " + clipped(err.Error(), 500)}
+		return &failure{why: "it does not answer: " + foreign.Line(err.Error(), 500)}
 	}
 	told := map[string]string{"backend": string(found.Backend)}
 	if e.Backend != "" {

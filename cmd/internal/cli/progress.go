@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // logEvery is how often a progress line goes to a log that is not a terminal.
@@ -75,7 +76,7 @@ func (p *Progress) Say(format string, args ...any) {
 		return
 	}
 	p.Clear()
-	fmt.Fprintf(p.w, format+"\n", args...)
+	fmt.Fprintln(p.w, foreign.Clip(fmt.Sprintf(format, args...), maxError))
 }
 
 // Clear takes the progress line away, so that what is printed next stands alone.
@@ -88,7 +89,7 @@ func (p *Progress) Clear() {
 
 func progressLine(c assay.Checkpoint) string {
 	var b strings.Builder
-	b.WriteString(c.Stage)
+	b.WriteString(foreign.Line(c.Stage, 200))
 	if c.StageOf > 0 {
 		fmt.Fprintf(&b, " %d/%d", c.StageN, c.StageOf)
 	}

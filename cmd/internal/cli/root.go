@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Exit codes, the same for every command.
@@ -121,12 +122,17 @@ func Main(root *cobra.Command, words func([]string) []string) int {
 	return Run(ctx, root, args)
 }
 
+// maxError bounds what is printed of an error. It may hold a file's name, an
+// engine's answer or a node's words, and is the last place where they can be
+// made harmless.
+const maxError = 64 << 10
+
 // Run runs a root command with a command line. It gives the exit code.
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), foreign.Clip(err.Error(), maxError))
 	}
 	return ExitCode(err)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/compare/experiment"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/report"
 	"github.com/assay-bench/assay/report/plot"
@@ -275,7 +276,7 @@ func check(ctx context.Context, path string, args []string, opt experiment.Optio
 		return cli.Unknown(err)
 	}
 	for _, p := range c.Problems {
-		if _, err := fmt.Fprintln(w, p); err != nil {
+		if _, err := fmt.Fprintln(w, foreign.Line(p, 4<<10)); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/cmd/internal/cli/publish"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report"
 	"github.com/assay-bench/assay/verify"
@@ -69,7 +70,7 @@ func runHammer(ctx context.Context, cfg hammer.Config, out hammerOutputs, notes 
 	p := cli.NewProgress(stderr, out.Quiet || out.NoProgress)
 	if !out.Quiet {
 		for _, n := range notes {
-			fmt.Fprintln(stderr, "note:", n)
+			fmt.Fprintln(stderr, "note:", foreign.Line(n, 4<<10))
 		}
 	}
 	if out.DryRun {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -78,7 +79,7 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 			return fmt.Errorf("--keys: %w", err)
 		}
 		if err := o.Keys.AddAll(lines...); err != nil {
-			fmt.Fprintf(stderr, "note: %s: left out: %v\n", path, err)
+			fmt.Fprintf(stderr, "note: %s: left out: %s\n", path, foreign.Line(err.Error(), 4<<10))
 		}
 	}
 	v, err := ledger.VerifyRun(dir, o)

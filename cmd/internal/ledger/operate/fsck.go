@@ -112,14 +112,14 @@ func (f *fsckFlags) run(ctx context.Context, where string, stdout, stderr io.Wri
 func fsckText(r tlog.Report) string {
 	var b strings.Builder
 	if r.Origin != "" {
-		fmt.Fprintf(&b, "log          %s\nentries      %d under a signed checkpoint", r.Origin, r.Size)
+		fmt.Fprintf(&b, "log          %s\nentries      %d under a signed checkpoint", printable(r.Origin), r.Size)
 		if r.Integrated > r.Size {
 			fmt.Fprintf(&b, ", %d more wait for one", r.Integrated-r.Size)
 		}
 		fmt.Fprintf(&b, "\nroot         %s\n", r.Root)
 		seen := "nobody"
 		if len(r.Witnesses) > 0 {
-			seen = strings.Join(r.Witnesses, ", ")
+			seen = printable(strings.Join(r.Witnesses, ", "))
 		}
 		fmt.Fprintf(&b, "cosigned by  %s\n", seen)
 		fmt.Fprintf(&b, "compared     %d bundles, %d tiles, %d older partial ones\n", r.Bundles, r.Tiles, r.Partials)
@@ -136,10 +136,10 @@ func fsckText(r tlog.Report) string {
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "note: %s: %s\n", n.File, n.What)
+		fmt.Fprintf(&b, "note: %s: %s\n", printable(n.File), printable(n.What))
 	}
 	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "WRONG: %s: %s\n", p.File, p.What)
+		fmt.Fprintf(&b, "WRONG: %s: %s\n", printable(p.File), printable(p.What))
 	}
 	if r.Unlisted > 0 {
 		fmt.Fprintf(&b, "and %d more\n", r.Unlisted)

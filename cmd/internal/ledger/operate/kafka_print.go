@@ -1,14 +1,13 @@
 package operate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 )
@@ -67,12 +66,10 @@ func (f *tailFlags) print(w io.Writer, r *kafka.Record) error {
 		l.Key = ""
 	}
 	if f.format == "json" {
-		e := json.NewEncoder(w) // a line of its own
-		e.SetEscapeHTML(false)
 		if f.events && l.Event != nil {
-			return e.Encode(l.Event)
+			return cli.WriteJSONLine(w, l.Event)
 		}
-		return e.Encode(l)
+		return cli.WriteJSONLine(w, l)
 	}
 	_, err := io.WriteString(w, l.text()+"\n")
 	return err
@@ -148,7 +145,7 @@ func (l recordLine) text() string {
 	case l.Envelope != nil:
 		fmt.Fprintf(&b, " envelope %s %s of node %s, %d subjects, key", l.ID, printable(shortPredicate(l.Envelope.Predicate)), printable(l.Envelope.Node), l.Envelope.Subjects)
 		for _, k := range l.Envelope.Keys {
-			b.WriteString(" " + printable(fmt.Sprintf("%.16s", k)))
+			b.WriteString(" " + foreign.Line(k, 16+len("…")))
 		}
 	}
 	return b.String()
@@ -160,19 +157,8 @@ func shortPredicate(s string) string {
 	return strings.Join(parts[max(len(parts)-2, 0):], "/")
 }
 
-// printable escapes what a terminal would obey, and what turns text around: the
-// words come from whoever may write to the topic.
-func printable(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case unicode.IsControl(r), unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp, unicode.Cf):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+// maxShown bounds one text of a record on a terminal, in bytes.
+const maxShown = 4 << 10
+
+// printable is for words that come from whoever may write to the topic.
+func printable(s string) string { return foreign.Line(s, maxShown) }

@@ -161,7 +161,7 @@ func (f *tailFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		case !f.follow || !errors.Is(err, kafka.ErrUnreachable):
 			return err
 		}
-		fmt.Fprintf(stderr, "%v; trying again\n", err)
+		fmt.Fprintf(stderr, "%s; trying again\n", printable(err.Error()))
 		select {
 		case <-ctx.Done():
 			return nil

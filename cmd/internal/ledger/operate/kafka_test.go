@@ -17,6 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 	"github.com/assay-bench/assay/ledger/kafka/kafkatest"
@@ -46,19 +48,24 @@ func TestParseBegin(t *testing.T) {
 	}
 }
 
-func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain ä 漢":     "plain ä 漢",
-		"a\nb\tc":       `a\u000ab\u0009c`,
-		"\x1b[2Jx":      `\u001b[2Jx`,
-		"\xff\xfe":      `\xff\xfe`,
-		"\u202eevil":    `\u202eevil`,
-		"\u2028\u200b":  `\u2028\u200b`,
-		"\u009b31m\x7f": `\u009b31m\u007f`,
-		"\ufffd":        "\ufffd",
+// A record's every word is its sender's, and none of them steers a terminal.
+func TestRecordsSteerNoTerminal(t *testing.T) {
+	const evil = "a\x1b[2J\x1b]0;owned\a\u009b31m\u202eevil\u2028\xff\x9b\r\nfake line"
+	for _, l := range []recordLine{
+		{Key: evil, Refused: evil},
+		{Key: evil, Kind: evil, Problem: evil},
+		{Event: &ledger.Event{Node: evil, Action: evil, Component: evil, Details: evil}},
+		{Envelope: &envelopeOut{Predicate: evil, Node: evil, Keys: []string{evil, evil + evil}}},
 	} {
-		if got := printable(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
+		if l.Kind == evil {
+			l.Kind = "event" // ours: one that is not known is refused
+		}
+		if text := l.text(); !foreign.Plain(text) || !strings.Contains(text, "evil") {
+			t.Errorf("%q", text)
+		}
+		var b strings.Builder
+		if err := cli.WriteJSONLine(&b, l); err != nil || !foreign.Plain(strings.TrimSuffix(b.String(), "\n")) {
+			t.Errorf("%v: %q", err, b.String())
 		}
 	}
 }

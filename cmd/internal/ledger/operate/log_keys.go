@@ -62,9 +62,9 @@ func (f *logKeysFlags) run(ctx context.Context, stdout, stderr io.Writer) error 
 		return cli.Unknown(err)
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s, all of its %d entries", cp.Origin, cp.Size)
+	fmt.Fprintf(&b, "# %s, all of its %d entries", printable(cp.Origin), cp.Size)
 	for _, c := range cp.Cosigned {
-		fmt.Fprintf(&b, ", seen by %s at %s", c.Name, c.Time.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, ", seen by %s at %s", printable(c.Name), c.Time.UTC().Format(time.RFC3339))
 	}
 	fmt.Fprintf(&b, ", root %s\n", base64.StdEncoding.EncodeToString(cp.Root[:]))
 	for _, e := range envelopes {

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +88,7 @@ func (f *monitorFlags) run(ctx context.Context, stdout, stderr io.Writer) error 
 			return cli.Unknown(err)
 		case err != nil:
 			if !quiet {
-				fmt.Fprintf(stderr, "cannot look at the log, and try again: %v\n", err)
+				fmt.Fprintf(stderr, "cannot look at the log, and try again: %s\n", printable(err.Error()))
 			}
 			quiet = true
 		default:
@@ -113,12 +112,7 @@ func (f *monitorFlags) run(ctx context.Context, stdout, stderr io.Writer) error 
 
 func (f *monitorFlags) show(w io.Writer, s tlog.Seen) error {
 	if f.format == "json" {
-		b, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w, "%s\n", b)
-		return err
+		return cli.WriteJSONLine(w, s)
 	}
 	line := fmt.Sprintf("%s  %s  %d entries", s.At.Format(time.RFC3339), s.Origin, s.Size)
 	if s.First {
@@ -132,6 +126,6 @@ func (f *monitorFlags) show(w io.Writer, s tlog.Seen) error {
 	if s.Mirrored != nil {
 		line += fmt.Sprintf(", %d in the mirror", *s.Mirrored)
 	}
-	_, err := fmt.Fprintln(w, line)
+	_, err := fmt.Fprintln(w, printable(line))
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	command "github.com/assay-bench/assay/cmd/internal/ledger"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 	"github.com/assay-bench/assay/ledger/notary"
@@ -183,7 +184,7 @@ func sayer(w io.Writer, now func() time.Time) func(string) {
 		mu.Lock()
 		defer mu.Unlock()
 		for line := range bytes.Lines([]byte(words)) {
-			fmt.Fprintf(w, "%s %s\n", now().UTC().Format(time.RFC3339), bytes.TrimRight(line, "\n"))
+			fmt.Fprintf(w, "%s %s\n", now().UTC().Format(time.RFC3339), foreign.Line(line, maxShown))
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (f *proveFlags) run(ctx context.Context, args []string, stdout io.Writer) e
 		return nil // the receipt is printed
 	}
 	for _, d := range done {
-		fmt.Fprintf(stdout, "%s: entry %d of %d in %s, seen by %d witnesses\n", d.File, d.Index, d.Size, d.Origin, len(d.Witnesses))
+		fmt.Fprintf(stdout, "%s: entry %d of %d in %s, seen by %d witnesses\n", printable(d.File), d.Index, d.Size, printable(d.Origin), len(d.Witnesses))
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (f *restoreFlags) run(ctx context.Context, stdout, stderr io.Writer) error 
 	if f.format == "json" {
 		return cli.WriteJSON(stdout, r)
 	}
-	fmt.Fprintf(stdout, "%s: %d entries of %s\n", r.Dir, r.Size, r.Origin)
+	fmt.Fprintf(stdout, "%s: %d entries of %s\n", r.Dir, r.Size, printable(r.Origin))
 	for _, where := range slices.Sorted(maps.Keys(r.From)) {
 		fmt.Fprintf(stdout, "  %d bundles from %s\n", r.From[where], where)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // newLedgerHealth asks a notary or a witness whether it is well: for the health
@@ -61,12 +62,7 @@ func askHealth(ctx context.Context, url, token string, stdout io.Writer) error {
 	if err != nil {
 		return cli.Unknown(fmt.Errorf("its answer broke off: %w", err))
 	}
-	words := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.TrimSpace(string(b)))
+	words := foreign.Line(b, maxShown)
 	if resp.StatusCode != http.StatusOK {
 		return cli.Failed(errors.New("it is not well: " + resp.Status + ": " + words))
 	}
