@@ -169,7 +169,7 @@ func TestRealLedgerKafkaCommands(t *testing.T) {
 		not   []string
 	}{
 		{"all", newLedgerTail(), []string{"--from-beginning"}, 5, []string{
-			`event gpu_operation gpu_monitor Operation: matrix_multiply\u001b[31m, Time: 123ms`, "node-1 envelope " + id.String() + " gpu-benchmark/v1 of node node-1, 1 subjects, key aaaaaaaaaaaaaaaa",
+			`event gpu_operation gpu_monitor Operation: matrix_multiply�[31m, Time: 123ms`, "node-1 envelope " + id.String() + " gpu-benchmark/v1 of node node-1, 1 subjects, key aaaaaaaaaaaaaaaa",
 			"UNREADABLE", "stranger REFUSED", "Z ",
 		}, []string{"\x1b"}},
 		{"an hour", newLedgerTail(), []string{"--from", "1h"}, 5, nil, nil},
