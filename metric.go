@@ -1,11 +1,14 @@
 package assay
 
+import "strings"
+
 // Metric defines one number that Assay reports.
 type Metric struct {
-	Name   string // as in summary.json
+	Name   string
 	Unit   string
 	Better Direction
 	Help   string
+	In     string // the document that has it; empty: summary.json
 }
 
 // Direction says which way a metric is better.
@@ -28,41 +31,58 @@ func (d Direction) String() string {
 	return "neither"
 }
 
-// metrics is the one table of metrics; docs/metrics.md is made from it.
+// metrics is the one table of metrics; docs/metrics.md is made from it. Others say
+// which of its rows they use, and take unit and direction from here.
 var metrics = []Metric{
-	{"ttft_ms", "ms", Lower, "Time to first token: arrival of the first token of any kind (content, reasoning, tool call) after the request's first byte was written."},
-	{"ttft_intended_ms", "ms", Lower, "Time to first token from the moment at which the schedule wanted the request out. It holds the wait that a stalled server or a concurrency cap caused; TTFT by send time hides that wait."},
-	{"ttfo_ms", "ms", Lower, "Time to first output: arrival of the first visible text of the answer. Unknown for a request whose answer had none."},
-	{"tpot_ms", "ms", Lower, "Time per output token after the first arrival: (last − first arrival) ÷ (output tokens − tokens of the first arrival), one value a request. Unknown when all tokens came at once."},
-	{"itl_ms", "ms", Lower, "Inter-token latency of each token after the first arrival, as delivered, pooled over all requests: of k tokens that arrive together one has the gap and k − 1 have 0, so that the mean is total time ÷ tokens. Percentiles leave out every gap that ends in a read that the client merged (marked_gap_share); n, mean, stddev, min and max leave out nothing."},
-	{"arrival_gap_ms", "ms", Lower, "Gaps between arrivals of tokens, pooled over all requests: tokens that come at the same moment are one arrival. Percentiles leave out what those of itl_ms do."},
-	{"e2e_ms", "ms", Lower, "End to end: arrival of the last token after the request's first byte was written. The end marker of the stream is not in it."},
-	{"e2e_intended_ms", "ms", Lower, "End to end from the scheduled moment."},
-	{"requests_per_second", "1/s", Higher, "Requests that succeeded a second, over the steady window, or the whole stage where rates_of says so. A request counts by the share of its tokens that arrived in it."},
-	{"output_tokens_per_second", "1/s", Higher, "Output tokens that arrived a second, whoever asked for them, over the steady window, or the whole stage where rates_of says so."},
-	{"total_tokens_per_second", "1/s", Higher, "Input and output tokens a second, over the steady window, or the whole stage where rates_of says so. Input tokens count when the first token came."},
-	{"goodput_requests_per_second", "1/s", Higher, "Requests a second that kept every limit of --goodput, counted as requests_per_second counts; without limits, those that succeeded."},
-	{"good_share", "ratio", Higher, "Share of the judged requests that the engine ended that kept every limit of --goodput."},
-	{"output_tokens_per_second_per_user", "1/s", Higher, "Output tokens a second that one stream sees while it is answered: 1 ÷ mean TPOT."},
-	{"whole_requests_per_second", "1/s", Higher, "Requests that succeeded a second over the whole stage, from the first send to the last token's arrival; of loads that are not closed without their warm-ups, which are over before."},
-	{"whole_output_tokens_per_second", "1/s", Higher, "Output tokens a second over the same time."},
-	{"error_rate", "ratio", Lower, "Failures of the engine over requests that the engine ended. Cancelled, censored and never-sent requests are counted apart."},
-	{"late_sent", "1", Lower, "Requests that the concurrency cap held back for more than a millisecond after their scheduled moment."},
-	{"never_sent", "1", Lower, "Requests that were scheduled and not sent before the stage ended."},
-	{"censored", "1", Lower, "Requests still under way when the stage's grace ended; they were broken off by us."},
-	{"input_tokens", "tokens", Neither, "Input tokens of a request, by the engine's own count where it gives one."},
-	{"output_tokens", "tokens", Neither, "Output tokens of a request, by the engine's own count where it gives one."},
-	{"cached_tokens", "tokens", Neither, "Input tokens that the engine says it took from its prefix cache, of all judged requests together."},
-	{"marked_gap_share", "ratio", Lower, "Share of gaps between token chunks that are only upper bounds, because they end in a read that the client merged."},
-	{"burst_share", "ratio", Neither, "Share of reads whose several token chunks the engine sent together."},
-	{"burst_chunks_mean", "chunks", Neither, "Token chunks in such a read."},
-	{"lag_us", "µs", Lower, "The client's own lag: when our code got the bytes after they had arrived at the host, of every read."},
-	{"send_lag_us", "µs", Lower, "How much later than the schedule, the cap and the connection allowed a request's first byte was written."},
-	{"merged_share", "ratio", Lower, "Share of reads that held several token chunks because the client was late: the earlier ones are only known to have come before."},
-	{"knee", "streams", Higher, "X_max × R_min: the load beyond which more streams buy more waiting than throughput."},
-	{"cliff", "streams", Higher, "The lowest load beyond the peak at which goodput is 10 % below its maximum."},
-	{"degradation", "ratio", Higher, "X(N) ÷ (N × X(1)): what is left of perfect scaling at N streams."},
+	{"ttft_ms", "ms", Lower, "Time to first token: arrival of the first token of any kind (content, reasoning, tool call) after the request's first byte was written.", ""},
+	{"ttft_intended_ms", "ms", Lower, "Time to first token from the moment at which the schedule wanted the request out. It holds the wait that a stalled server or a concurrency cap caused; TTFT by send time hides that wait.", ""},
+	{"ttfo_ms", "ms", Lower, "Time to first output: arrival of the first visible text of the answer. Unknown for a request whose answer had none.", ""},
+	{"tpot_ms", "ms", Lower, "Time per output token after the first arrival: (last − first arrival) ÷ (output tokens − tokens of the first arrival), one value a request. Unknown when all tokens came at once.", ""},
+	{"itl_ms", "ms", Lower, "Inter-token latency of each token after the first arrival, as delivered, pooled over all requests: of k tokens that arrive together one has the gap and k − 1 have 0, so that the mean is total time ÷ tokens. Percentiles leave out every gap that ends in a read that the client merged (marked_gap_share); n, mean, stddev, min and max leave out nothing.", ""},
+	{"arrival_gap_ms", "ms", Lower, "Gaps between arrivals of tokens, pooled over all requests: tokens that come at the same moment are one arrival. Percentiles leave out what those of itl_ms do.", ""},
+	{"e2e_ms", "ms", Lower, "End to end: arrival of the last token after the request's first byte was written. The end marker of the stream is not in it.", ""},
+	{"e2e_intended_ms", "ms", Lower, "End to end from the scheduled moment.", ""},
+	{"requests_per_second", "1/s", Higher, "Requests that succeeded a second, over the steady window, or the whole stage where rates_of says so. A request counts by the share of its tokens that arrived in it.", ""},
+	{"output_tokens_per_second", "1/s", Higher, "Output tokens that arrived a second, whoever asked for them, over the steady window, or the whole stage where rates_of says so.", ""},
+	{"total_tokens_per_second", "1/s", Higher, "Input and output tokens a second, over the steady window, or the whole stage where rates_of says so. Input tokens count when the first token came.", ""},
+	{"goodput_requests_per_second", "1/s", Higher, "Requests a second that kept every limit of --goodput, counted as requests_per_second counts; without limits, those that succeeded.", ""},
+	{"good_share", "ratio", Higher, "Share of the judged requests that the engine ended that kept every limit of --goodput.", ""},
+	{"output_tokens_per_second_per_user", "1/s", Higher, "Output tokens a second that one stream sees while it is answered: 1 ÷ mean TPOT.", ""},
+	{"whole_requests_per_second", "1/s", Higher, "Requests that succeeded a second over the whole stage, from the first send to the last token's arrival; of loads that are not closed without their warm-ups, which are over before.", ""},
+	{"whole_output_tokens_per_second", "1/s", Higher, "Output tokens a second over the same time.", ""},
+	{"error_rate", "ratio", Lower, "Failures of the engine over requests that the engine ended. Cancelled, censored and never-sent requests are counted apart.", ""},
+	{"late_sent", "1", Lower, "Requests that the concurrency cap held back for more than a millisecond after their scheduled moment.", ""},
+	{"never_sent", "1", Lower, "Requests that were scheduled and not sent before the stage ended.", ""},
+	{"censored", "1", Lower, "Requests still under way when the stage's grace ended; they were broken off by us.", ""},
+	{"input_tokens", "tokens", Neither, "Input tokens of a request, by the engine's own count where it gives one.", ""},
+	{"output_tokens", "tokens", Neither, "Output tokens of a request, by the engine's own count where it gives one.", ""},
+	{"cached_tokens", "tokens", Neither, "Input tokens that the engine says it took from its prefix cache, of all judged requests together.", ""},
+	{"marked_gap_share", "ratio", Lower, "Share of gaps between token chunks that are only upper bounds, because they end in a read that the client merged.", ""},
+	{"burst_share", "ratio", Neither, "Share of reads whose several token chunks the engine sent together.", ""},
+	{"burst_chunks_mean", "chunks", Neither, "Token chunks in such a read.", ""},
+	{"lag_us", "µs", Lower, "The client's own lag: when our code got the bytes after they had arrived at the host, of every read.", ""},
+	{"send_lag_us", "µs", Lower, "How much later than the schedule, the cap and the connection allowed a request's first byte was written.", ""},
+	{"merged_share", "ratio", Lower, "Share of reads that held several token chunks because the client was late: the earlier ones are only known to have come before.", ""},
+	{"knee", "streams", Higher, "X_max × R_min: the load beyond which more streams buy more waiting than throughput.", ""},
+	{"cliff", "streams", Higher, "The lowest load beyond the peak at which goodput is 10 % below its maximum.", ""},
+	{"degradation", "ratio", Higher, "X(N) ÷ (N × X(1)): what is left of perfect scaling at N streams.", ""},
+	{"gpu_utilization_mean", "ratio", Neither, "Mean utilization of the GPUs under load, as the driver tells it: a duty cycle.", "experiment.json"},
+	{"gpu_memory_peak_bytes", "bytes", Lower, "Highest device memory in use on one GPU.", "experiment.json"},
+	{"memory_peak_bytes", "bytes", Lower, "Highest resident memory of the engine's processes.", "experiment.json"},
+	{"tokens_per_joule", "1/J", Higher, "Output tokens in the steady window for a joule of the GPUs.", "experiment.json"},
 }
 
 // Metrics gives the table of metrics in the order of the documentation.
 func Metrics() []Metric { return append([]Metric(nil), metrics...) }
+
+// MetricOf finds the metric that a figure is of: ttft_ms_p99 is one of ttft_ms.
+func MetricOf(figure string) (Metric, bool) {
+	for _, name := range []string{figure, figure[:max(0, strings.LastIndexByte(figure, '_'))]} {
+		for _, m := range metrics {
+			if m.Name == name {
+				return m, true
+			}
+		}
+	}
+	return Metric{}, false
+}

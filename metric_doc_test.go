@@ -15,9 +15,14 @@ func TestMetricsPage(t *testing.T) {
 	b.WriteString("# Metrics\n\nMade from the table in `metric.go` (`go test -run TestMetricsPage -update .`); do not edit.\n\n" +
 		"Latencies and token counts of a stage are distributions: `n`, `n_effective`, `mean`, `stddev`, `min`, `max`, percentiles (`p50`, `p90`, `p95`, `p99`, and those asked for) by nearest rank, and their 95 % intervals under `ci95`. " +
 		"Only judged requests that succeeded are in them.\n\n" +
+		"What `summary.json` does not have stands in the document that its row names.\n\n" +
 		"| metric | unit | better | meaning |\n| --- | --- | --- | --- |\n")
 	for _, m := range assay.Metrics() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Unit, m.Better, m.Help)
+		help := m.Help
+		if m.In != "" {
+			help += " In `" + m.In + "`."
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Unit, m.Better, help)
 	}
 	golden(t, "docs/metrics.md", b.String())
 }

@@ -158,4 +158,9 @@ func TestMetricsTable(t *testing.T) {
 		}
 		seen[m.Name] = true
 	}
+	for figure, want := range map[string]string{"ttft_ms": "ttft_ms", "ttft_ms_p99": "ttft_ms", "e2e_ms_mean": "e2e_ms", "error_rate": "error_rate", "error": "", "": "", "p99": ""} {
+		if m, ok := MetricOf(figure); m.Name != want || ok != (want != "") {
+			t.Errorf("%q is a figure of %q, %v; want %q", figure, m.Name, ok, want)
+		}
+	}
 }

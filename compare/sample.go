@@ -65,23 +65,29 @@ type Metric struct {
 	Help     string `json:"-"`
 }
 
-// Metrics are those that engines are compared by, in the order of tables.
+// Metrics are those that engines are compared by, in the order of tables. Unit
+// and direction are those of the root's table.
 func Metrics() []Metric {
-	return []Metric{
-		{"ttft_ms_p50", "ms", assay.Lower, false, "median time to first token"},
-		{"ttft_ms_p99", "ms", assay.Lower, false, "99th percentile of it"},
-		{"tpot_ms_p50", "ms", assay.Lower, false, "median time per output token after the first"},
-		{"e2e_ms_mean", "ms", assay.Lower, true, "mean time of a whole answer; what summary.json calls latency"},
-		{"e2e_ms_p50", "ms", assay.Lower, true, "its median"},
-		{"e2e_ms_p99", "ms", assay.Lower, true, "its 99th percentile"},
-		{"output_tokens_per_second", "1/s", assay.Higher, true, "output tokens a second in the steady window, or of the whole runs where one has no window; what summary.json calls throughput"},
-		{"requests_per_second", "1/s", assay.Higher, true, "requests a second"},
-		{"error_rate", "ratio", assay.Lower, false, "share of requests that the engine failed"},
-		{"gpu_utilization_mean", "ratio", assay.Neither, false, "mean utilization of the GPUs; a duty cycle"},
-		{"gpu_memory_peak_bytes", "bytes", assay.Lower, false, "highest memory in use on one GPU"},
-		{"memory_peak_bytes", "bytes", assay.Lower, false, "highest resident memory of the engine's processes"},
-		{"tokens_per_joule", "1/J", assay.Higher, true, "output tokens a joule of the GPUs"},
+	out := []Metric{
+		{Name: "ttft_ms_p50", Help: "median time to first token"},
+		{Name: "ttft_ms_p99", Help: "99th percentile of it"},
+		{Name: "tpot_ms_p50", Help: "median time per output token after the first"},
+		{Name: "e2e_ms_mean", SameWork: true, Help: "mean time of a whole answer; what summary.json calls latency"},
+		{Name: "e2e_ms_p50", SameWork: true, Help: "its median"},
+		{Name: "e2e_ms_p99", SameWork: true, Help: "its 99th percentile"},
+		{Name: "output_tokens_per_second", SameWork: true, Help: "output tokens a second in the steady window, or of the whole runs where one has no window; what summary.json calls throughput"},
+		{Name: "requests_per_second", SameWork: true, Help: "requests a second"},
+		{Name: "error_rate", Help: "share of requests that the engine failed"},
+		{Name: "gpu_utilization_mean", Help: "mean utilization of the GPUs; a duty cycle"},
+		{Name: "gpu_memory_peak_bytes", Help: "highest memory in use on one GPU"},
+		{Name: "memory_peak_bytes", Help: "highest resident memory of the engine's processes"},
+		{Name: "tokens_per_joule", SameWork: true, Help: "output tokens a joule of the GPUs"},
 	}
+	for i := range out {
+		m, _ := assay.MetricOf(out[i].Name) // that each is there is tested
+		out[i].Unit, out[i].Better = m.Unit, m.Better
+	}
+	return out
 }
 
 // Engine is one of the things compared, as it was when it ran.

@@ -123,6 +123,9 @@ func TestEveryMetricIsWhatItsSentenceSays(t *testing.T) {
 		"degradation": one(sc.Points[2].Degradation, 10/(4*5.0)),
 	}
 	for _, m := range assay.Metrics() {
+		if m.In != "" {
+			continue // of another document
+		}
 		values, ok := cases[m.Name]
 		if !ok {
 			t.Errorf("no run was worked out for %s: %s", m.Name, m.Help)

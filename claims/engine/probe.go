@@ -56,6 +56,19 @@ func rates() []rate {
 	}
 }
 
+// about is what the root's table of metrics says of a probe. Claims are about
+// seconds, where the table has milliseconds.
+func about(name string) (unit string, better assay.Direction) {
+	m, ok := assay.MetricOf(name)
+	if !ok {
+		m, _ = assay.MetricOf(name + "_ms")
+	}
+	if m.Unit == "ms" {
+		m.Unit = "s"
+	}
+	return m.Unit, m.Better
+}
+
 // Probes are metrics of hammer, measured on an engine with prompts of 256 tokens
 // and answers of 64 in a closed loop. Each sample is a run. Latencies and the error
 // rate are judged over the requests of all runs together; of rates, which a request
@@ -75,18 +88,17 @@ func Probes() []claims.Probe {
 		})
 	}
 	for _, l := range latencies() {
-		unit, better := "s", assay.Lower
-		if l.perSecond {
-			unit, better = "1/s", assay.Higher
-		}
+		unit, better := about(l.name)
 		add(l.name, l.help+" at one stream; judged over the requests of all runs.", unit, better,
 			func(r *runs) claims.Runner { return &latencyRunner{runs: r.oneStream(), latency: l} })
 	}
 	for _, m := range rates() {
 		help := fmt.Sprintf("%s at %d streams; each run of %d s, or as long as a steady window needs, is a sample.", m.help, rateStreams, rateSeconds)
-		add(m.name, help, "1/s", assay.Higher, func(r *runs) claims.Runner { return &rateRunner{runs: r.manyStreams(), rate: m} })
+		unit, better := about(m.name)
+		add(m.name, help, unit, better, func(r *runs) claims.Runner { return &rateRunner{runs: r.manyStreams(), rate: m} })
 	}
-	add("error_rate", fmt.Sprintf("Share of requests that the engine failed at %d streams; judged over the requests of all runs.", rateStreams), "ratio", assay.Lower,
+	unit, better := about("error_rate")
+	add("error_rate", fmt.Sprintf("Share of requests that the engine failed at %d streams; judged over the requests of all runs.", rateStreams), unit, better,
 		func(r *runs) claims.Runner { return &errorRunner{runs: r.manyStreams()} })
 	return probes
 }
