@@ -23,6 +23,8 @@ type gpuSetup struct {
 	Replace [2]string // in the OpenCL source
 	Chatter string    // written to standard output first, as drivers do
 	Cache   string    // PoCL's
+	// Patterns to match; 0: as many as the shipped program.
+	Patterns int
 }
 
 const gpuChildArgument = "gpu-child"
@@ -47,6 +49,7 @@ func TestGPUChildProcess(t *testing.T) {
 			return strings.Replace(source, s.Replace[0], s.Replace[1], 1)
 		}
 	}
+	s.patterns = s.Patterns
 	fmt.Print(s.Chatter)
 	if err := Serve(os.Stdin, os.Stdout, s.Native); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -75,7 +78,7 @@ func onPoCL(t *testing.T) gpuSetup {
 	if err != nil || slices.ContainsFunc(devices, func(d *opencl.Device) bool { return !strings.Contains(d.Platform, "Portable") }) {
 		parttest.Need(t, "PoCL is not the one OpenCL platform")
 	}
-	return gpuSetup{Native: Native{AllowCPU: true}, Cache: t.TempDir()}
+	return gpuSetup{Native: Native{AllowCPU: true}, Cache: t.TempDir(), Patterns: 20_000}
 }
 
 // gpuStub builds a driver of internal/opencl in one of its faults.

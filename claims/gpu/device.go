@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -70,6 +71,7 @@ func findGPUWork(name string) (gpuKind, bool) {
 type gpuDevice struct {
 	identity gpuIdentity
 	largest  uint64 // the most that one buffer may hold; 0: not known
+	patterns int    // that synthesis/pattern_matching matches
 	ctx      *opencl.Context
 	program  *opencl.Program
 }
@@ -116,7 +118,7 @@ func openGPU(native Native, source string) (*gpuDevice, error) {
 	}
 	return &gpuDevice{
 		identity: gpuIdentity{Name: chosen.Name, Type: chosen.Type.String(), UUID: chosen.UUID, PCIBusID: chosen.PCIBusID},
-		largest:  chosen.MaxAllocBytes, ctx: ctx, program: program,
+		largest:  chosen.MaxAllocBytes, patterns: cmp.Or(native.patterns, patternCount), ctx: ctx, program: program,
 	}, nil
 }
 

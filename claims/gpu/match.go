@@ -107,19 +107,20 @@ type matchText struct {
 }
 
 func newMatch(d *gpuDevice, seed uint64) (gpuWork, error) {
-	m := &match{device: d, patterns: newPatterns(seed, patternCount), stale: filled(4 * patternCount)}
-	m.out, m.sums = filled(4*patternCount), filled(4*groups(patternCount, 64)/64)
+	n := d.patterns
+	m := &match{device: d, patterns: newPatterns(seed, n), stale: filled(4 * n)}
+	m.out, m.sums = filled(4*n), filled(4*groups(n, 64)/64)
 	var err error
 	if m.kernel, err = d.program.Kernel("match"); err != nil {
 		return nil, err
 	}
-	p := make([]byte, 16*patternCount)
+	p := make([]byte, 16*n)
 	for i, x := range m.patterns {
 		binary.LittleEndian.PutUint64(p[8*i:], x.low)
-		binary.LittleEndian.PutUint64(p[8*(patternCount+i):], x.high)
+		binary.LittleEndian.PutUint64(p[8*(n+i):], x.high)
 	}
 	if m.onDevice, err = d.buffer(p); err != nil {
-		return nil, fmt.Errorf("put %d patterns on the device: %w", patternCount, err)
+		return nil, fmt.Errorf("put %d patterns on the device: %w", n, err)
 	}
 	mem, err := d.buffers(textPositions+longestPattern, len(m.out), len(m.sums))
 	if err != nil {
@@ -137,7 +138,8 @@ func newMatch(d *gpuDevice, seed uint64) (gpuWork, error) {
 }
 
 func (m *match) launch() (*opencl.Event, error) {
-	return m.kernel.Launch([]int{groups(patternCount, 64)}, []int{64}, m.onDevice, m.text, m.result, m.operations, uint32(patternCount))
+	n := len(m.patterns)
+	return m.kernel.Launch([]int{groups(n, 64)}, []int{64}, m.onDevice, m.text, m.result, m.operations, uint32(n))
 }
 
 func (m *match) overwrite() error {
@@ -188,14 +190,14 @@ func (m *match) sample(number uint64) (claims.Measurement, error) {
 		return []*opencl.Event{e}, m.device.ctx.Finish()
 	})
 	if err != nil {
-		return claims.Measurement{}, fmt.Errorf("match %d patterns: %w", patternCount, err)
+		return claims.Measurement{}, fmt.Errorf("match %d patterns: %w", len(m.patterns), err)
 	}
 	operations, err := m.check(t)
 	if err != nil {
 		return claims.Measurement{}, err
 	}
 	return claims.Measurement{Value: float64(operations) / wall.Seconds(), Extra: map[string]float64{
-		"operations": float64(operations), "wall_s": wall.Seconds(), "device_s": device.Seconds(), "patterns": patternCount,
+		"operations": float64(operations), "wall_s": wall.Seconds(), "device_s": device.Seconds(), "patterns": float64(len(m.patterns)),
 	}}, nil
 }
 

@@ -40,6 +40,12 @@ func TestGPUReadings(t *testing.T) {
 	}
 	start := time.Now()
 	m, err := r.Sample(t.Context())
+	for range 20 { // on a busy machine the reading comes after the load
+		if !errors.Is(err, errReadLate) {
+			break
+		}
+		m, err = r.Sample(t.Context())
+	}
 	if err != nil || m.Value != 0.97 {
 		t.Errorf("utilization %+v, %v", m, err)
 	}

@@ -21,7 +21,8 @@ type Native struct {
 	// OpenCL are the libraries to try; nil is the system's.
 	OpenCL []string
 
-	kernels func(string) string // changes the OpenCL source, in tests of faults
+	kernels  func(string) string // changes the OpenCL source, in tests of faults
+	patterns int                 // to match; 0: patternCount, which tests have no time for
 }
 
 // gpuRequest is one line to the child: first the probe, then one for each sample

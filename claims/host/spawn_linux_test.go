@@ -34,29 +34,29 @@ func TestExitProgramRuns(t *testing.T) {
 }
 
 func TestAgentProbe(t *testing.T) {
-	for _, c := range []struct{ name, script, err string }{
-		{"ready", "echo ready", ""},
-		{"ready after words", "echo one; echo two; echo ready; echo more", ""},
-		{"slow to end", "echo ready; sleep 0.3", ""},
-		{"never says so", "echo almost ready; echo why >&2", "never printed"},
-		{"hangs before", "sleep 1000", "did not get ready"},
-		{"hangs after", "echo ready; sleep 1000", "did not get ready"},
-		{"fails after", "echo ready; exit 7", "exit status 7"},
-		{"floods", "yes", "never printed"},
-		{"floods after", "echo ready; yes | head -c 1000000", ""},
+	const enough, tooLong = time.Minute, 300 * time.Millisecond
+	for _, c := range []struct {
+		name, script, err string
+		deadline          time.Duration
+	}{
+		{"ready", "echo ready", "", enough},
+		{"ready after words", "echo one; echo two; echo ready; echo more", "", enough},
+		{"slow to end", "echo ready; sleep 0.3", "", enough},
+		{"never says so", "echo almost ready; echo why >&2", "never printed", enough},
+		{"hangs before", "sleep 1000", "did not get ready", tooLong},
+		{"hangs after", "echo ready; sleep 1000", "did not get ready", tooLong},
+		{"fails after", "echo ready; exit 7", "exit status 7", enough},
+		{"floods", "yes", "never printed", enough},
+		{"floods after", "echo ready; yes | head -c 1000000", "", enough},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := ownState(t)
-			start := time.Now()
-			env := claims.Env{Agent: []string{"/bin/sh", "-c", c.script}, Deadline: time.Second}
+			env := claims.Env{Agent: []string{"/bin/sh", "-c", c.script}, Deadline: c.deadline}
 			ms, err := takeSamples(t, hostProbeNamed(t, "spawn/agent"), env, 1)
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("%v does not say %q", err, c.err)
 			}
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			if c.name == "slow to end" && err == nil && (ms[0].Value > 0.25 || ms[0].Extra["whole_s"] < 0.3) {
+			if c.name == "slow to end" && err == nil && (ms[0].Value >= ms[0].Extra["whole_s"] || ms[0].Extra["whole_s"] < 0.3) {
 				t.Errorf("%+v", ms[0])
 			}
 			if after := ownState(t); after["children"] != before["children"] || after["descriptors"] != before["descriptors"] {
@@ -96,17 +96,20 @@ func TestIsConfinedNoticesOurNamespaces(t *testing.T) {
 // The runtimes are held by what they do: one that is no runtime is unavailable,
 // and what was made for it is gone.
 func TestContainerRuntimesSayWhyNot(t *testing.T) {
-	for _, c := range []struct{ script, reason string }{
-		{"exit 1", "--version"},
-		{`[ "$1" = --version ] || { echo no rights >&2; exit 1; }`, "no rights"},
-		{`[ "$1" = --version ] || sleep 1000`, "deadline exceeded"},
+	for _, c := range []struct {
+		script, reason string
+		deadline       time.Duration
+	}{
+		{"exit 1", "--version", time.Minute},
+		{`[ "$1" = --version ] || { echo no rights >&2; exit 1; }`, "no rights", time.Minute},
+		{`[ "$1" = --version ] || sleep 1000`, "deadline exceeded", 300 * time.Millisecond},
 	} {
 		for _, name := range []string{"runc", "crun", "podman", "docker"} {
 			t.Run(name, func(t *testing.T) {
 				bin, dir := t.TempDir(), t.TempDir()
 				parttest.Program(t, filepath.Join(bin, name), []byte("#!/bin/sh\n"+c.script+"\n"))
 				t.Setenv("PATH", bin+":/bin:/usr/bin")
-				_, err := takeSamples(t, hostProbeNamed(t, "spawn/container_"+name), claims.Env{Dir: dir, Deadline: 300 * time.Millisecond}, 1)
+				_, err := takeSamples(t, hostProbeNamed(t, "spawn/container_"+name), claims.Env{Dir: dir, Deadline: c.deadline}, 1)
 				if !errors.Is(err, claims.ErrUnavailable) || !strings.Contains(err.Error(), c.reason) {
 					t.Errorf("%v does not say %q", err, c.reason)
 				}
