@@ -15,8 +15,8 @@ import (
 // it says, in a bubble's virtual time.
 type knownProbe struct {
 	name string
-	// draw gives the next value; last is the one before, for values that hang
-	// together.
+	// draw gives the next value; last is the one before, for values that are
+	// correlated.
 	draw           func(r *rand.Rand, last float64) float64
 	first          func(r *rand.Rand) float64 // what comes before the first
 	mean, p50, p95 float64
@@ -38,7 +38,7 @@ func knownProbes() []knownProbe {
 			}
 			return 0.02 + 0.01*r.Float64()
 		}, mean: 0.8*0.005 + 0.2*0.025, p50: 0.004 + 0.002*0.5/0.8, p95: 0.02 + 0.01*0.75},
-		{name: "hanging together", draw: ar, first: func(r *rand.Rand) float64 { return 0.01 + 0.001*r.NormFloat64() },
+		{name: "correlated", draw: ar, first: func(r *rand.Rand) float64 { return 0.01 + 0.001*r.NormFloat64() },
 			mean: 0.01, p50: 0.01, p95: 0.01 + 0.001*1.6448536269514722},
 	}
 }

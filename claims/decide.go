@@ -7,10 +7,10 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-// leastForSequence is how many independent samples come before the first look:
+// minForSequence is how many independent samples come before the first look:
 // the sequence of a mean rests on the central limit, which must have begun to
-// hold, and how far samples hang together must be known before they are counted.
-const leastForSequence = 100
+// hold, and how far samples are correlated must be known before they are counted.
+const minForSequence = 100
 
 // sequenceAim is the number of samples for which the sequence of means is
 // narrowest; elsewhere it is somewhat wider than it could be.
@@ -27,8 +27,8 @@ func meanSequence(sd, n, alpha float64) float64 {
 	return sd * math.Sqrt(2*r/(n*n*rho)*math.Log(math.Sqrt(r)/alpha))
 }
 
-// mostNeeded is where a number of samples stops being advice.
-const mostNeeded = 1e9
+// maxNeeded is where a number of samples stops being advice.
+const maxNeeded = 1e9
 
 // more says about how many more samples would decide, by the very rule that
 // decides, if what was seen so far goes on. ok is false when no number can be
@@ -77,7 +77,7 @@ func (e estimator) more(f figure, t Target, s *samples) (n int64, ok bool) {
 	default:
 		return 0, false
 	}
-	for n := have + 1; n < mostNeeded; n = math.Ceil(n * 1.05) {
+	for n := have + 1; n < maxNeeded; n = math.Ceil(n * 1.05) {
 		if decided(n) {
 			return int64(n - have), true
 		}
@@ -97,7 +97,7 @@ type judgement struct {
 	more    int64
 }
 
-// judge holds a claim's figure against a promise and says why.
+// judge compares a claim's figure with a promise and says why.
 func (e estimator) judge(c Claim, t Target, q assay.Quantity, s *samples) judgement {
 	unit := c.figure.unit
 	j := judgement{verdict: t.Judge(q)}

@@ -56,9 +56,9 @@ func (s *samples) largestBatch() int {
 	return slices.Max(s.batch)
 }
 
-// leastForMean is below which a mean gets no interval: the spread of a handful
+// minForMean is below which a mean gets no interval: the spread of a handful
 // says too little about the tails, and that of equal values nothing.
-const leastForMean = 6
+const minForMean = 6
 
 // estimator is how intervals are made. Its zero value makes those of a sample
 // that is looked at once.
@@ -100,8 +100,8 @@ func (e estimator) of(f figure, s *samples) assay.Quantity {
 // there either.
 func ofReduced(f figure, d Distribution) assay.Quantity {
 	q := d.Mean()
-	if q.Known() && q.N < leastForMean {
-		q.Lo, q.Hi, q.Why = math.NaN(), math.NaN(), fmt.Sprintf("too few: a mean needs %d, and there are %d", leastForMean, q.N)
+	if q.Known() && q.N < minForMean {
+		q.Lo, q.Hi, q.Why = math.NaN(), math.NaN(), fmt.Sprintf("too few: a mean needs %d, and there are %d", minForMean, q.N)
 	}
 	switch f.kind {
 	case metricPercentile:
@@ -166,7 +166,7 @@ func (e estimator) percentile(level float64, s *samples) assay.Quantity {
 
 func (e estimator) ranks(effective, level float64) (lo, hi int64, ok bool) {
 	if e.sequence {
-		if effective < leastForSequence {
+		if effective < minForSequence {
 			return 0, 0, false
 		}
 		return stat.QuantileSequence(int64(effective), level, alpha)
@@ -178,7 +178,7 @@ func (e estimator) ranks(effective, level float64) (lo, hi int64, ok bool) {
 func (e estimator) needs(level float64) int64 {
 	n := stat.QuantileNeeds(level)
 	if e.sequence {
-		n = max(n, leastForSequence)
+		n = max(n, minForSequence)
 	}
 	for e.sequence {
 		if _, _, ok := stat.QuantileSequence(n, level, alpha); ok {
@@ -280,23 +280,23 @@ func (e estimator) mean(values []float64, batch []int) assay.Quantity {
 	q := assay.Quantity{N: s.n, Est: s.mean, Lo: math.NaN(), Hi: math.NaN()}
 	half := e.half(s.sd, s.effective)
 	if math.IsNaN(half) {
-		q.Why = fmt.Sprintf("too few samples: a mean needs %d independent ones, and these %d count as %d", e.leastForMean(), s.n, int(s.effective))
+		q.Why = fmt.Sprintf("too few samples: a mean needs %d independent ones, and these %d count as %d", e.minForMean(), s.n, int(s.effective))
 		return q
 	}
 	q.Lo, q.Hi = s.mean-half, s.mean+half
 	return q
 }
 
-func (e estimator) leastForMean() int {
+func (e estimator) minForMean() int {
 	if e.sequence {
-		return leastForSequence
+		return minForSequence
 	}
-	return leastForMean
+	return minForMean
 }
 
 // half is half the width of a mean's interval; NaN with too few samples.
 func (e estimator) half(sd, effective float64) float64 {
-	if !(effective >= float64(e.leastForMean())) {
+	if !(effective >= float64(e.minForMean())) {
 		return math.NaN()
 	}
 	if e.sequence {

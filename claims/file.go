@@ -53,9 +53,9 @@ type claimLine struct {
 
 // Bounds of a file.
 const (
-	mostFileBytes = 1 << 20
-	mostClaims    = 1000
-	mostCommands  = 100
+	maxFileBytes = 1 << 20
+	maxClaims    = 1000
+	maxCommands  = 100
 )
 
 // Catalog is what a claims file may name.
@@ -70,12 +70,12 @@ type Catalog struct {
 // commands that it declares. Everything that is wrong with the file is told at
 // once, each fault as FILE:LINE:COLUMN.
 func Read(r io.Reader, name string, catalog Catalog) (Suite, error) {
-	b, err := io.ReadAll(io.LimitReader(r, mostFileBytes+1))
+	b, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err != nil {
 		return Suite{}, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(b) > mostFileBytes {
-		return Suite{}, fmt.Errorf("read %s: it is longer than %d bytes, which no list of claims is", name, mostFileBytes)
+	if len(b) > maxFileBytes {
+		return Suite{}, fmt.Errorf("read %s: it is longer than %d bytes, which no list of claims is", name, maxFileBytes)
 	}
 	tree, err := parser.ParseBytes(b, 0)
 	if err != nil {
@@ -164,8 +164,8 @@ func (r *reading) commands(all []declared, toProbe func(Command) Probe) {
 		r.fault("commands", 0, "commands cannot be run here")
 		return
 	}
-	if len(all) > mostCommands {
-		r.fault("commands", 0, fmt.Sprintf("%d commands; %d are the most", len(all), mostCommands))
+	if len(all) > maxCommands {
+		r.fault("commands", 0, fmt.Sprintf("%d commands; %d are the most", len(all), maxCommands))
 		return
 	}
 	for i, d := range all {
@@ -203,8 +203,8 @@ func (r *reading) claims(all []claimLine) {
 	switch {
 	case len(all) == 0:
 		r.fault("claims", 0, "there are no claims: a file needs at least one")
-	case len(all) > mostClaims:
-		r.fault("claims", 0, fmt.Sprintf("%d claims; %d are the most", len(all), mostClaims))
+	case len(all) > maxClaims:
+		r.fault("claims", 0, fmt.Sprintf("%d claims; %d are the most", len(all), maxClaims))
 		return
 	}
 	names := map[string]bool{}

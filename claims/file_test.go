@@ -64,7 +64,7 @@ func TestReadTellsEverythingAtOnce(t *testing.T) {
 }
 
 func TestReadBounds(t *testing.T) {
-	if _, err := Read(strings.NewReader(strings.Repeat("#\n", mostFileBytes)), "f", Catalog{}); err == nil {
+	if _, err := Read(strings.NewReader(strings.Repeat("#\n", maxFileBytes)), "f", Catalog{}); err == nil {
 		t.Error("a file of megabytes was read")
 	}
 }

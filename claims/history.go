@@ -48,13 +48,13 @@ type past struct {
 
 // Bounds of the history.
 const (
-	mostHistoryBytes  = 64 << 20
-	mostRemembered    = 20  // runs of a probe
-	mostCompared      = 300 // values of a run
-	mostMachines      = 50
+	maxHistoryBytes   = 64 << 20
+	maxRemembered     = 20  // runs of a probe
+	maxCompared       = 300 // values of a run
+	maxMachines       = 50
 	noticeable        = 0.05 // a change below this is none that anyone asked for
 	comparisonAlpha   = 0.01
-	leastToCompare    = 8
+	minToCompare      = 8
 	thinningTolerance = 1.5 // an autocorrelation time up to this is noise
 )
 
@@ -72,7 +72,7 @@ func readHistory(path string) (history, error) {
 	}
 	defer f.Close()
 	var in history
-	if err := json.NewDecoder(io.LimitReader(f, mostHistoryBytes)).Decode(&in); err != nil {
+	if err := json.NewDecoder(io.LimitReader(f, maxHistoryBytes)).Decode(&in); err != nil {
 		return h, fmt.Errorf("read the history %s: %w", path, err)
 	}
 	if in.Format != HistoryFormat || in.Machines == nil {
@@ -100,7 +100,7 @@ func (h history) save(path string) error {
 func (h history) add(r *Result) {
 	m := h.Machines[r.Machine]
 	if m == nil {
-		if len(h.Machines) >= mostMachines {
+		if len(h.Machines) >= maxMachines {
 			h.forget()
 		}
 		m = map[string][]past{}
@@ -115,7 +115,7 @@ func (h history) add(r *Result) {
 			runs[i].Values = nil
 		}
 		runs = append(runs, past{At: r.Started, Unit: p.Unit, Median: stat.Median(p.Values), Values: thinned(p.Values)})
-		m[p.Name] = runs[max(0, len(runs)-mostRemembered):]
+		m[p.Name] = runs[max(0, len(runs)-maxRemembered):]
 	}
 }
 
@@ -139,13 +139,13 @@ func (h history) forget() {
 }
 
 // thinned are values far enough apart to count as independent, and at most
-// [mostCompared] of them, over the whole of the run.
+// [maxCompared] of them, over the whole of the run.
 func thinned(values []float64) []float64 {
 	step := 1.0
 	if tau := autocorrelation(values); tau > thinningTolerance {
 		step = tau
 	}
-	step = max(step, float64(len(values))/mostCompared)
+	step = max(step, float64(len(values))/maxCompared)
 	var out []float64
 	for at := 0.0; int(at) < len(values); at += step {
 		out = append(out, values[int(at)])
@@ -153,7 +153,7 @@ func thinned(values []float64) []float64 {
 	return out
 }
 
-// compare holds a probe's run against the last one on this machine; nil when
+// compare compares a probe's run with the last one on this machine; nil when
 // there is none.
 func (h history) compare(machine string, p ProbeResult) *Change {
 	runs := h.Machines[machine][p.Name]
@@ -188,7 +188,7 @@ func (h history) compare(machine string, p ProbeResult) *Change {
 //     work on it is soon called changed, and after some it no longer is.
 func changed(before, after, medians []float64, better string) Change {
 	c := Change{Word: "no change", Ratio: assay.UnknownQuantity("")}
-	if len(before) < leastToCompare || len(after) < leastToCompare {
+	if len(before) < minToCompare || len(after) < minToCompare {
 		c.Word, c.Why = "", fmt.Sprintf("too few independent samples to compare: %d then, %d now", len(before), len(after))
 		return c
 	}

@@ -51,8 +51,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// Two runs of the same are seldom called different, also when samples hang
-// together.
+// Two runs of the same are seldom called different, also when samples are
+// correlated.
 func TestChangedSeldomErrs(t *testing.T) {
 	runs := experiments(500)
 	wrong := 0

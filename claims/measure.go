@@ -24,8 +24,8 @@ const (
 // errSilent says that a probe did not answer in its time and was given up.
 var errSilent = errors.New("gave no sample in its time")
 
-// takings are one probe's measurement.
-type takings struct {
+// sampled are one probe's measurement.
+type sampled struct {
 	samples    samples
 	warmup     int
 	operations int
@@ -37,11 +37,11 @@ type takings struct {
 
 // measure runs a probe. It works in a goroutine of its own: one that hangs in a
 // call is left behind, with its error, and the others are measured.
-func (o Options) measure(ctx context.Context, p Probe, claims []Claim) *takings {
+func (o Options) measure(ctx context.Context, p Probe, claims []Claim) *sampled {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var beat atomic.Int64 // steps made, so that silence can be told from work
-	done := make(chan *takings, 1)
+	done := make(chan *sampled, 1)
 	go func() { done <- o.sampling(ctx, p, claims, &beat) }()
 	tick := time.NewTicker(o.Patience)
 	defer tick.Stop()
@@ -67,7 +67,7 @@ func (o Options) measure(ctx context.Context, p Probe, claims []Claim) *takings 
 			}
 			return m
 		case <-time.After(leave):
-			return &takings{err: why}
+			return &sampled{err: why}
 		}
 	}
 }
@@ -75,8 +75,8 @@ func (o Options) measure(ctx context.Context, p Probe, claims []Claim) *takings 
 // leave is how long a probe may take to end when it is asked to.
 const leave = 10 * time.Second
 
-func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *atomic.Int64) (m *takings) {
-	m = &takings{}
+func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *atomic.Int64) (m *sampled) {
+	m = &sampled{}
 	runner, err := p.Start(ctx, o.Env)
 	if err != nil {
 		m.err = err
@@ -93,7 +93,7 @@ func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *at
 	}
 	for start := time.Now(); o.Warmup > 0 && (m.warmup == 0 || time.Since(start) < o.Warmup); {
 		// As many as are to be judged are warm-up enough.
-		if m.warmup >= o.MostSamples || o.Samples > 0 && m.warmup >= o.Samples {
+		if m.warmup >= o.MaxSamples || o.Samples > 0 && m.warmup >= o.Samples {
 			break
 		}
 		if _, m.err = runner.Sample(ctx); m.err != nil {
@@ -103,7 +103,7 @@ func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *at
 		beat.Add(1)
 	}
 	start := time.Now()
-	next := leastForSequence // of fewer samples nothing is decided
+	next := minForSequence // of fewer samples nothing is decided
 	for m.stopped == "" {
 		if m.err = ctx.Err(); m.err != nil {
 			break
@@ -125,7 +125,7 @@ func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *at
 			continue
 		}
 		switch {
-		case n >= o.MostSamples:
+		case n >= o.MaxSamples:
 			m.stopped = stopMemory
 		case m.took >= o.Budget:
 			m.stopped = stopBudget
@@ -141,7 +141,7 @@ func (o Options) sampling(ctx context.Context, p Probe, claims []Claim, beat *at
 }
 
 // take keeps a sample. Its further figures are bounded in number.
-func (m *takings) take(s Measurement) {
+func (m *sampled) take(s Measurement) {
 	m.samples.add(s)
 	m.operations += max(1, s.Batch)
 	for name, v := range s.Extra {
@@ -160,9 +160,9 @@ func (m *takings) take(s Measurement) {
 	}
 }
 
-// mostOvertime bounds how much longer a probe is measured whose samples are so
+// maxOvertime bounds how much longer a probe is measured whose samples are so
 // slow that in its time there are too few of them to say anything at all.
-const mostOvertime = 6
+const maxOvertime = 6
 
 // enough says why a measurement ends now; empty: it goes on.
 func (o Options) enough(samples, operations int, took time.Duration) string {
@@ -171,9 +171,9 @@ func (o Options) enough(samples, operations int, took time.Duration) string {
 		return stopSamples
 	case o.Iterations > 0 && operations >= o.Iterations:
 		return stopIterations
-	case o.Duration > 0 && took >= o.Duration && (samples >= leastForMean || took >= mostOvertime*o.Duration):
+	case o.Duration > 0 && took >= o.Duration && (samples >= minForMean || took >= maxOvertime*o.Duration):
 		return stopDuration
-	case samples >= o.MostSamples:
+	case samples >= o.MaxSamples:
 		return stopMemory
 	}
 	return ""

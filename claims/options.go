@@ -29,8 +29,8 @@ type Options struct {
 	// Budget is the most time for a probe that is measured until decided; 0: a
 	// minute.
 	Budget time.Duration
-	// MostSamples bounds memory; 0: 200,000 a probe.
-	MostSamples int
+	// MaxSamples bounds memory; 0: 200,000 a probe.
+	MaxSamples int
 	// Patience is how long a probe may be silent: how much longer than its time
 	// one sample or its preparation may take before it is given up; 0: 2 minutes.
 	Patience time.Duration
@@ -71,8 +71,8 @@ func (o Options) filled() Options {
 	if o.Budget <= 0 {
 		o.Budget = time.Minute
 	}
-	if o.MostSamples <= 0 {
-		o.MostSamples = 200_000
+	if o.MaxSamples <= 0 {
+		o.MaxSamples = 200_000
 	}
 	if o.Patience <= 0 {
 		o.Patience = 2 * time.Minute

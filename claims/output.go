@@ -37,8 +37,8 @@ func makeResultsDir(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// FamilyFile is the name of a family's file in the results directory; those of
-// the seed have the seed's names.
+// FamilyFile is the name of a family's file in the results directory; some
+// families have names of their own.
 func FamilyFile(family string) string {
 	switch family {
 	case "spawn":

@@ -1,4 +1,4 @@
-// Package claims holds a machine against promises: probes measure, a file says
+// Package claims compares a machine with promises: probes measure, a file says
 // what was promised, and the verdict comes from the interval of what was
 // measured, never from a point.
 //

@@ -23,7 +23,7 @@ type Result struct {
 	// unknown, else pass.
 	Verdict assay.Verdict `json:"verdict"`
 	Because string        `json:"because"`
-	// Interrupted says that the run was broken off; what had not been measured is
+	// Interrupted says that the run was interrupted; what had not been measured is
 	// unknown.
 	Interrupted bool          `json:"interrupted,omitempty"`
 	Claims      []ClaimResult `json:"claims"`
@@ -59,7 +59,7 @@ const (
 	Unavailable Status = "unavailable" // it cannot run here
 	Wrong       Status = "wrong"       // what was computed was wrong
 	Broken      Status = "error"       // it ended with an error
-	Interrupted Status = "interrupted" // the run was broken off
+	Interrupted Status = "interrupted" // the run was interrupted
 )
 
 // ProbeResult is what a probe gave.

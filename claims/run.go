@@ -89,7 +89,7 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 
 // probe measures one probe and judges its claims, which it puts into the result.
 func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Result) ProbeResult {
-	m := &takings{err: ctx.Err()}
+	m := &sampled{err: ctx.Err()}
 	if m.err == nil {
 		m = o.measure(ctx, p, claims)
 	}
@@ -106,7 +106,7 @@ func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Resul
 		case errors.Is(m.err, ErrUnavailable):
 			pr.Status, pr.Why = Unavailable, strings.TrimPrefix(pr.Why, ErrUnavailable.Error()+": ")
 		case ctx.Err() != nil:
-			pr.Status, pr.Why = Interrupted, "the run was broken off"
+			pr.Status, pr.Why = Interrupted, "the run was interrupted"
 		default:
 			pr.Status = Broken
 		}
@@ -120,7 +120,7 @@ func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Resul
 }
 
 // claim judges a claim by what its probe gave.
-func (e estimator) claim(c Claim, pr ProbeResult, m *takings) ClaimResult {
+func (e estimator) claim(c Claim, pr ProbeResult, m *sampled) ClaimResult {
 	cr := ClaimResult{Claim: c, Unit: c.figure.unit}
 	if c.Goal != nil {
 		cr.GoalVerdict = new(assay.Verdict)
@@ -151,11 +151,11 @@ func (e estimator) claim(c Claim, pr ProbeResult, m *takings) ClaimResult {
 	return cr
 }
 
-// mostValues is how many samples a file holds of one probe.
-const mostValues = 10_000
+// maxValues is how many samples a file holds of one probe.
+const maxValues = 10_000
 
 // describe fills in the figures that are reported of every probe.
-func (pr *ProbeResult) describe(p Probe, e estimator, m *takings) {
+func (pr *ProbeResult) describe(p Probe, e estimator, m *sampled) {
 	s := &m.samples
 	n := len(s.values)
 	if n == 0 || pr.Status == Wrong {
@@ -172,7 +172,7 @@ func (pr *ProbeResult) describe(p Probe, e estimator, m *takings) {
 	}
 	pr.Mean, pr.Throughput = quantity("mean"), quantity("throughput")
 	pr.P50, pr.P90, pr.P95, pr.P99 = quantity("p50"), quantity("p90"), quantity("p95"), quantity("p99")
-	pr.Stride = (n + mostValues - 1) / mostValues
+	pr.Stride = (n + maxValues - 1) / maxValues
 	if s.wrong > 0 {
 		pr.Stride = 0
 		return

@@ -66,7 +66,7 @@ func runFile(t *testing.T, o Options, file string, probes ...Probe) *Result {
 	var r *Result
 	synctest.Test(t, func(t *testing.T) {
 		// The empty probe would spin: in a bubble its time does not pass.
-		o.MostSamples = 6000
+		o.MaxSamples = 6000
 		r, err = Run(t.Context(), s, o)
 	})
 	if err != nil {
@@ -231,7 +231,7 @@ func TestHangingProbe(t *testing.T) {
 					t.Fatal(err)
 				}
 				o := fixture(t)
-				o.MostSamples = 6000
+				o.MaxSamples = 6000
 				began := time.Now()
 				r, err := Run(t.Context(), s, o)
 				if err != nil {
@@ -248,7 +248,7 @@ func TestHangingProbe(t *testing.T) {
 	}
 }
 
-// What had not been measured when the run was broken off is unknown, and what had
+// What had not been measured when the run was interrupted is unknown, and what had
 // been is kept.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestInterrupted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
 		o := fixture(t)
-		o.MostSamples, o.Dir = 6000, filepath.Join(t.TempDir(), "r")
+		o.MaxSamples, o.Dir = 6000, filepath.Join(t.TempDir(), "r")
 		r, err := Run(ctx, s, o)
 		if err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ func (t Target) Kept(v float64) bool {
 	return false
 }
 
-// Judge holds an interval against the promise: Pass when both ends keep it,
+// Judge compares an interval with the promise: Pass when both ends keep it,
 // Fail when both break it, Unknown otherwise and whenever an end is missing. An
 // end at infinity is open: the figure may lie anywhere beyond.
 //

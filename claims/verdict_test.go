@@ -59,9 +59,9 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// seedValidator is the seed's validate_performance_claims: a value that is not
+// firstValidator is the one that this package replaces: a value that is not
 // there is 0, and everything passes that is at most its target.
-func seedValidator(results map[string]map[string]float64) map[string]bool {
+func firstValidator(results map[string]map[string]float64) map[string]bool {
 	out := map[string]bool{}
 	for name, v := range map[string]struct {
 		target        float64
@@ -78,15 +78,15 @@ func seedValidator(results map[string]map[string]float64) map[string]bool {
 	return out
 }
 
-// The seed's validator passes what was never measured and turns throughput round.
+// The first validator passes what was never measured and turns throughput round.
 // Ours does neither.
-func TestSeedValidatorIsWrongAndOursIsNot(t *testing.T) {
+func TestFirstValidatorIsWrongAndOursIsNot(t *testing.T) {
 	exact := func(v float64) assay.Quantity { return assay.Quantity{N: 1000, Est: v, Lo: v * 0.99, Hi: v * 1.01} }
 
-	nothing := seedValidator(nil)
+	nothing := firstValidator(nil)
 	for name, passed := range nothing {
 		if !passed {
-			t.Errorf("the seed's validator is expected to pass %s without a value", name)
+			t.Errorf("the first validator is expected to pass %s without a value", name)
 		}
 	}
 	for _, op := range []string{"<=", ">="} {
@@ -95,11 +95,11 @@ func TestSeedValidatorIsWrongAndOursIsNot(t *testing.T) {
 		}
 	}
 
-	slow := seedValidator(map[string]map[string]float64{"synthesis": {"throughput": 1e6}, "gpu": {"utilization_avg": 3}})
-	fast := seedValidator(map[string]map[string]float64{"synthesis": {"throughput": 3e9}, "gpu": {"utilization_avg": 97}})
+	slow := firstValidator(map[string]map[string]float64{"synthesis": {"throughput": 1e6}, "gpu": {"utilization_avg": 3}})
+	fast := firstValidator(map[string]map[string]float64{"synthesis": {"throughput": 3e9}, "gpu": {"utilization_avg": 97}})
 	for _, name := range []string{"synthesis_ops_per_sec", "gpu_utilization_pct"} {
 		if !slow[name] || fast[name] {
-			t.Errorf("the seed's validator is expected to invert %s", name)
+			t.Errorf("the first validator is expected to invert %s", name)
 		}
 	}
 	target := Target{Op: ">=", Value: 2.6e9}

@@ -125,7 +125,7 @@ func judged(t *testing.T, probe claims.Probe, runner claims.Runner, claim string
 	}
 	var r *claims.Result
 	synctest.Test(t, func(t *testing.T) {
-		r, err = claims.Run(t.Context(), suite, claims.Options{Samples: 1, MostSamples: 6000, Env: claims.Env{Dir: t.TempDir()}, Patience: time.Hour})
+		r, err = claims.Run(t.Context(), suite, claims.Options{Samples: 1, MaxSamples: 6000, Env: claims.Env{Dir: t.TempDir()}, Patience: time.Hour})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ const (
 	literalPool    = 4096
 	valuePool      = variables * longestPiece
 	variableToken  = 1 << 31
-	mostText       = templateCount * templateTokens * longestPiece
+	maxText        = templateCount * templateTokens * longestPiece
 )
 
 type expand struct {
@@ -81,7 +81,7 @@ func expandReference(templates []uint32, literals []byte, bindings []uint32, val
 }
 
 func newExpand(d *gpuDevice, seed uint64) (gpuWork, error) {
-	x := &expand{seed: seed, total: make([]byte, 4), out: make([]byte, mostText)}
+	x := &expand{seed: seed, total: make([]byte, 4), out: make([]byte, maxText)}
 	x.templates, x.literals = newTemplates(gpuRandom(seed, 0))
 	var err error
 	for name, k := range map[string]**opencl.Kernel{"expand_lengths": &x.lengthsOf, "expand_offsets": &x.offsetsOf, "expand_write": &x.write} {
@@ -95,7 +95,7 @@ func newExpand(d *gpuDevice, seed uint64) (gpuWork, error) {
 	if x.pool, err = d.buffer(x.literals); err != nil {
 		return nil, fmt.Errorf("put the literals on the device: %w", err)
 	}
-	mem, err := d.buffers(4*variables, valuePool, 4*templateCount, 4*(templateCount+1), mostText)
+	mem, err := d.buffers(4*variables, valuePool, 4*templateCount, 4*(templateCount+1), maxText)
 	if err != nil {
 		return nil, fmt.Errorf("memory for the text: %w", err)
 	}
@@ -141,7 +141,7 @@ func (x *expand) sample(number uint64) (claims.Measurement, error) {
 			return events, err
 		}
 		n := uint32s(x.total)[0]
-		if n == 0 || n > mostText {
+		if n == 0 || n > maxText {
 			return events, fmt.Errorf("%w: a text of %d bytes, %d by the CPU", claims.ErrWrong, n, len(want))
 		}
 		got = x.out[:n]

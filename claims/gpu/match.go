@@ -13,7 +13,7 @@ import (
 // Matching: a million patterns of 4 to 12 symbols out of 16, each eighth symbol a
 // wildcard, against every position of a text. The patterns stay on the device, as
 // in a search that goes on from the matches; a sample is a text there and all
-// patterns held against it.
+// patterns compared with it.
 const (
 	patternCount    = 1_000_000
 	textPositions   = 64

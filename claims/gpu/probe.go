@@ -35,7 +35,7 @@ func Probes() []claims.Probe {
 		seconds("consensus/byzantine_100", "100 votes of which 33 are malicious (forged, replayed, two-faced): each must be found, and the honest 67 must reach the quorum"),
 		{
 			Name: "synthesis/pattern_matching", Needs: needs, Unit: "1/s", Better: assay.Higher, Start: startGPU("synthesis/pattern_matching", 0),
-			Help: "1,000,000 patterns with wildcards are held against each of 64 positions of a text; an operation is one symbol looked at, counted by the kernel",
+			Help: "1,000,000 patterns with wildcards are compared with each of 64 positions of a text; an operation is one symbol looked at, counted by the kernel",
 		},
 		seconds("synthesis/template_expansion", "10,000 templates of 16 tokens are expanded with 64 new bindings; the text comes back"),
 		seconds("synthesis/tree_rewriting", "16,384 expression trees of 31 nodes are simplified by algebraic rules and come back"),
@@ -63,7 +63,7 @@ func startGPU(name string, host uint64) func(context.Context, claims.Env) (claim
 	}
 }
 
-// memoryAvailable is what the kernel says can be had without swapping.
+// memoryAvailable is what the kernel says is available without swapping.
 func memoryAvailable(procRoot string) (uint64, bool) {
 	if procRoot == "" {
 		procRoot = "/proc"

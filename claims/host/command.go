@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	commandOutputMost = 1 << 20 // of standard output; more ends the command
-	commandErrorKept  = 2 << 10 // of standard error, for the message
+	maxCommandOutput = 1 << 20 // of standard output; more ends the command
+	maxCommandError  = 2 << 10 // of standard error, for the message
 )
 
 // command runs one that was declared.
@@ -150,9 +150,9 @@ func finite(v float64) error {
 
 // quoted makes foreign text fit for a message: short and without control codes.
 func quoted(text []byte) string {
-	const most = 200
-	if len(text) > most {
-		text = append(text[:most:most], "…"...)
+	const limit = 200
+	if len(text) > limit {
+		text = append(text[:limit:limit], "…"...)
 	}
 	return strconv.Quote(string(text))
 }
@@ -161,9 +161,9 @@ func quoted(text []byte) string {
 // group is dead when it returns. Failing is an error with the beginning of what it
 // wrote to its standard error.
 func runBounded(ctx context.Context, dir string, command ...string) ([]byte, error) {
-	out, err := child.Output(ctx, child.Spec{Command: command, Dir: dir, MaxAnswer: commandOutputMost, MaxStderr: commandErrorKept}, nil)
+	out, err := child.Output(ctx, child.Spec{Command: command, Dir: dir, MaxAnswer: maxCommandOutput, MaxStderr: maxCommandError}, nil)
 	if errors.Is(err, child.ErrFlood) {
-		return nil, fmt.Errorf("it was ended for printing more than %d bytes", commandOutputMost)
+		return nil, fmt.Errorf("it was ended for printing more than %d bytes", maxCommandOutput)
 	}
 	return out.Stdout, err
 }

@@ -179,7 +179,7 @@ func bundle() []byte {
 
 // exitProgram is a static program that exits with code 0 and does nothing else:
 // an ELF header, one segment, and two or three instructions. A container needs no
-// libraries for it, so no image has to be had.
+// libraries for it, so no image is needed.
 func exitProgram() ([]byte, error) {
 	var machine uint16
 	var code []byte

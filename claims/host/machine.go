@@ -43,8 +43,8 @@ type gpuFacts struct {
 	facts map[string]string
 }
 
-// mostRead bounds a file of procfs or sysfs, and what a command may print.
-const mostRead = 1 << 20
+// maxRead bounds a file of procfs or sysfs, and what a command may print.
+const maxRead = 1 << 20
 
 // read gives the text of a file below the machine's roots; absent is "".
 func (m *Machine) read(root, path string) string {
@@ -53,7 +53,7 @@ func (m *Machine) read(root, path string) string {
 		return ""
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostRead))
+	b, err := io.ReadAll(io.LimitReader(f, maxRead))
 	if err != nil {
 		return ""
 	}
@@ -158,7 +158,7 @@ func (m *Machine) kernel(proc string) string {
 	return b.String()
 }
 
-// modules are all that are loaded; the seed's own are looked for by name.
+// modules are all that are loaded.
 func (m *Machine) modules(proc string) string {
 	text := m.read(proc, "modules")
 	if text == "" {
@@ -185,7 +185,7 @@ func (m *Machine) gpu(ctx context.Context, argv []string) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := child.Output(ctx, child.Spec{Command: append(slices.Clone(argv), "-q"), MaxAnswer: mostRead}, nil)
+	out, err := child.Output(ctx, child.Spec{Command: append(slices.Clone(argv), "-q"), MaxAnswer: maxRead}, nil)
 	text := string(out.Stdout)
 	if err != nil {
 		why := err.Error()

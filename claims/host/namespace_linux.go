@@ -125,7 +125,7 @@ func (h *holder) enter(fds []int) error {
 	return nil
 }
 
-// within holds the thread against the namespaces that it should be in.
+// within checks that the thread is in the namespaces that it should be in.
 func (h *holder) within(fds []int) error {
 	for i, ns := range namespaces {
 		var want, got unix.Stat_t
@@ -142,7 +142,7 @@ func (h *holder) within(fds []int) error {
 	return nil
 }
 
-// outside holds the thread to have left all the namespaces that it came from.
+// outside checks that the thread has left all the namespaces that it came from.
 func (h *holder) outside() error {
 	for i, ns := range namespaces {
 		var was, is unix.Stat_t
@@ -159,8 +159,8 @@ func (h *holder) outside() error {
 	return nil
 }
 
-// runner times step on the thread, between what prepares it and what holds it
-// against what it should have done; both are untimed. More is closed with it.
+// runner times step on the thread, between what prepares it and what checks
+// that it did what it should; both are untimed. More is closed with it.
 func (h *holder) runner(prepare, step, check, more func() error, pause time.Duration) claims.Runner {
 	return hostRunner{
 		sample: func(context.Context) (claims.Measurement, error) {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	lineSize     = 64
-	pressureMost = 1 << 30
+	lineSize    = 64
+	maxPressure = 1 << 30
 	// pressureBatch lines are one sample: a millisecond or more, so that the clock
 	// costs nothing that can be seen.
 	pressureBatch = 1 << 16
@@ -36,7 +36,7 @@ func startPressure(ctx context.Context, env claims.Env) (*pressure, error) {
 		return nil, claims.Unavailablef("read how much memory is free: %w", err)
 	}
 	size := 1 << 20
-	for size < pressureMost && uint64(size) < free/8 { // a power of two, at most a quarter
+	for size < maxPressure && uint64(size) < free/8 { // a power of two, at most a quarter
 		size <<= 1
 	}
 	m, err := anonymous(ctx, env, size, true)

@@ -46,7 +46,7 @@ func Probes() []claims.Probe {
 	return append(disk, probes...)
 }
 
-// diskSizes are the seed's: megabytes of 2²⁰ bytes.
+// diskSizes are in megabytes of 2²⁰ bytes.
 var diskSizes = []struct {
 	name  string
 	bytes int

@@ -225,7 +225,7 @@ func TestHostProbesUnprivileged(t *testing.T) {
 	}
 }
 
-// checkReadOnly holds the probes that write to a reason where they may not.
+// checkReadOnly checks that the probes that write give a reason where they may not.
 func checkReadOnly(t *testing.T, dir string) {
 	for _, name := range []string{"memory_tiers/cpu_to_disk_1mb", "memory_tiers/page_fault_major"} {
 		_, err := takeSamples(t, hostProbeNamed(t, name), claims.Env{Dir: dir}, 1)

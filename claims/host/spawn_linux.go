@@ -81,9 +81,9 @@ const spawnFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | u
 // spawnLimits are set on the process from outside, before it does anything.
 var spawnLimits = []struct {
 	resource int
-	most     uint64
+	max      uint64
 }{
-	{unix.RLIMIT_AS, 128 << 20}, // the seed's container has 128 MB
+	{unix.RLIMIT_AS, 128 << 20}, // as the containers that were promised have
 	{unix.RLIMIT_NOFILE, 64},
 }
 
@@ -134,7 +134,7 @@ func confined(ctx context.Context, deadline time.Duration, clock float64, look f
 	}
 	started := time.Since(start)
 	for _, l := range spawnLimits {
-		limit := unix.Rlimit{Cur: l.most, Max: l.most}
+		limit := unix.Rlimit{Cur: l.max, Max: l.max}
 		if e := unix.Prlimit(pid, l.resource, &limit, nil); e != nil && err == nil {
 			err = claims.Unavailablef("limit a process: %w", e)
 		}
@@ -154,7 +154,7 @@ func confined(ctx context.Context, deadline time.Duration, clock float64, look f
 	return claims.Measurement{Value: took.Seconds(), Extra: map[string]float64{"exec_s": started.Seconds(), "clock_s": clock}}, nil
 }
 
-// isConfined holds a waiting process against what it should be.
+// isConfined checks that a waiting process is what it should be.
 func isConfined(env claims.Env, pid int) error {
 	for _, ns := range []string{"user", "pid", "mnt", "net"} {
 		ours, err := os.Readlink(hostProc(env, "self/ns/"+ns))
@@ -174,8 +174,8 @@ func isConfined(env claims.Env, pid int) error {
 		if err := unix.Prlimit(pid, l.resource, nil, &got); err != nil {
 			return fmt.Errorf("read its limits: %w", err)
 		}
-		if got.Max != l.most {
-			return fmt.Errorf("%w: a limit of %d is %d", claims.ErrWrong, l.most, got.Max)
+		if got.Max != l.max {
+			return fmt.Errorf("%w: a limit of %d is %d", claims.ErrWrong, l.max, got.Max)
 		}
 	}
 	return nil
@@ -215,7 +215,7 @@ func agentOnce(ctx context.Context, command []string) (ready, whole time.Duratio
 	// parent.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	says := &foreign.Head{Limit: commandErrorKept}
+	says := &foreign.Head{Limit: maxCommandError}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = w, says
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

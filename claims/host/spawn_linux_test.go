@@ -93,7 +93,7 @@ func TestIsConfinedNoticesOurNamespaces(t *testing.T) {
 	}
 }
 
-// The runtimes are held by what they do: one that is no runtime is unavailable,
+// The runtimes are judged by what they do: one that is no runtime is unavailable,
 // and what was made for it is gone.
 func TestContainerRuntimesSayWhyNot(t *testing.T) {
 	for _, c := range []struct {

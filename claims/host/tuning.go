@@ -103,15 +103,15 @@ func (m *Machine) gpuTuning() []claims.Advice {
 				Evidence: []string{"nvidia-smi -q: Persistence Mode: Disabled"}, Command: "sudo nvidia-smi " + at + " -pm 1"})
 		}
 		now, okNow := megahertz(g.facts["Applications Clocks/Graphics"])
-		most, okMost := megahertz(g.facts["Max Clocks/Graphics"])
+		highest, okHighest := megahertz(g.facts["Max Clocks/Graphics"])
 		memory, okMemory := megahertz(g.facts["Max Clocks/Memory"])
-		if okNow && okMost && now < most {
-			command := fmt.Sprintf("sudo nvidia-smi %s -lgc %d", at, most)
+		if okNow && okHighest && now < highest {
+			command := fmt.Sprintf("sudo nvidia-smi %s -lgc %d", at, highest)
 			if okMemory {
-				command = fmt.Sprintf("sudo nvidia-smi %s -ac %d,%d", at, memory, most)
+				command = fmt.Sprintf("sudo nvidia-smi %s -ac %d,%d", at, memory, highest)
 			}
 			out = append(out, claims.Advice{Kind: "tuning", About: about, Text: "The application clock is below the highest: a limit that somebody set, or the default of this card. Higher needs power and cooling.",
-				Evidence: []string{fmt.Sprintf("nvidia-smi -q: application clock %d MHz, highest %d MHz", now, most)}, Command: command})
+				Evidence: []string{fmt.Sprintf("nvidia-smi -q: application clock %d MHz, highest %d MHz", now, highest)}, Command: command})
 		}
 		for _, section := range []string{"Clocks Event Reasons", "Clocks Throttle Reasons"} {
 			for _, reason := range []string{"HW Slowdown", "HW Slowdown/HW Thermal Slowdown", "HW Slowdown/HW Power Brake Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/assay-bench/assay/report"
 )
 
-// mostCharts bounds the report: a chart for each probe with a claim.
-const mostCharts = 12
+// maxCharts bounds the report: a chart for each probe with a claim.
+const maxCharts = 12
 
 // wholePage is the whole report.
 func (r shown) wholePage() report.Page {
@@ -20,7 +20,7 @@ func (r shown) wholePage() report.Page {
 	p.Blocks = append(p.Blocks, report.Heading{Text: "Samples"})
 	n := len(p.Blocks)
 	for _, pr := range r.Probes {
-		if c, ok := r.chart(pr); ok && len(p.Blocks)-n < mostCharts {
+		if c, ok := r.chart(pr); ok && len(p.Blocks)-n < maxCharts {
 			p.Blocks = append(p.Blocks, c)
 		}
 	}
@@ -131,7 +131,7 @@ func (r shown) margins() (report.Chart, bool) {
 
 func (r shown) probesTable() report.Table {
 	t := report.Table{Columns: []report.Column{{Name: "probe"}, {Name: "samples"}, {Name: "mean"}, {Name: "p50"}, {Name: "p95"}, {Name: "p99"}, {Name: "outliers"}},
-		Note: "Intervals are [low estimate high] at 95 %. Outliers are marked by Tukey's fences and are in every figure. The empty probe is what measuring itself takes; it is subtracted nowhere. A dash: not to be had, for the reason in results.json."}
+		Note: "Intervals are [low estimate high] at 95 %. Outliers are marked by Tukey's fences and are in every figure. The empty probe is what measuring itself takes; it is subtracted nowhere. A dash: not available, for the reason in results.json."}
 	for _, p := range append([]claims.ProbeResult{r.Empty}, r.Probes...) {
 		if p.Samples == 0 || p.Status == claims.Wrong {
 			continue

@@ -78,7 +78,7 @@ measure: [synthesis/wrong]
 	}
 	var r *claims.Result
 	synctest.Test(t, func(t *testing.T) {
-		r, err = claims.Run(t.Context(), suite, claims.Options{Env: claims.Env{Dir: t.TempDir()}, MostSamples: 6000, Machine: machine{}})
+		r, err = claims.Run(t.Context(), suite, claims.Options{Env: claims.Env{Dir: t.TempDir()}, MaxSamples: 6000, Machine: machine{}})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claims",
-		Short: "Hold this machine against promises",
-		Long: `Claims runs probes, each a real measurement, and holds them against what was
+		Short: "Check this machine against promises",
+		Long: `Claims runs probes, each a real measurement, and compares them with what was
 promised. The verdict comes from the interval of what was measured: kept when
 the whole interval keeps the promise, broken when the whole interval breaks it,
 and otherwise unknown, with how many more samples would decide.`,
