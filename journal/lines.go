@@ -3,7 +3,6 @@ package journal
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,7 +75,7 @@ func each[T any](path, name string, size int64) iter.Seq2[*T, error] {
 				return
 			}
 			v := new(T)
-			if err := json.Unmarshal(l.line, v); err != nil {
+			if err := decode(l.line, v); err != nil {
 				yield(nil, &LineError{name, n, err})
 				return
 			}

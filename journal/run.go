@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +24,8 @@ type Run struct {
 	locked     bool
 }
 
-// documentMost bounds the files that are read as a whole.
-const documentMost = 256 << 20
+// maxDocument bounds the files that are read as a whole.
+const maxDocument = 256 << 20
 
 // Open opens a run directory to be read; the run may still be under way. It
 // fails when there is no run.json, or when that is of a format which this
@@ -83,7 +83,7 @@ func (r *Run) document(name string, v any) error {
 		return err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, documentMost))
+	b, err := readAll(f, maxDocument)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
@@ -91,10 +91,21 @@ func (r *Run) document(name string, v any) error {
 	if len(b) == 0 || b[len(b)-1] != '\n' {
 		return fmt.Errorf("%s: it was cut off after %d bytes", name, len(b))
 	}
-	if err := json.Unmarshal(b, v); err != nil {
+	if err := decode(b, v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// readAll reads a file whose length is known about, so that it is not held twice.
+func readAll(f *os.File, most int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := bytes.NewBuffer(make([]byte, 0, min(info.Size(), most)+bytes.MinRead))
+	_, err = b.ReadFrom(io.LimitReader(f, most))
+	return b.Bytes(), err
 }
 
 // Dir is the directory.

@@ -41,6 +41,14 @@ const maxManifest = 64 << 20
 type runDir struct {
 	path string
 	root *os.Root
+	run  *runFile // what was read of run.json; nil: nothing yet
+}
+
+// runFile is run.json, read once: what is hashed is what is decoded.
+type runFile struct {
+	sum, config string
+	manifest    assay.Manifest
+	err         error // of decoding
 }
 
 func openRunDir(path string) (*runDir, error) {
@@ -48,7 +56,7 @@ func openRunDir(path string) (*runDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runDir{path, root}, nil
+	return &runDir{path: path, root: root}, nil
 }
 
 func (d *runDir) Close() error { return d.root.Close() }
@@ -64,10 +72,16 @@ func (d *runDir) bytes(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
+	// As long as it is, so that a large one is not held twice while it is read.
+	buf := bytes.NewBuffer(make([]byte, 0, min(info.Size(), most)+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(f, most+1)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	b := buf.Bytes()
 	if int64(len(b)) > most {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, most)
 	}
@@ -76,6 +90,13 @@ func (d *runDir) bytes(name string, most int64) ([]byte, error) {
 
 // sum hashes a file of any length.
 func (d *runDir) sum(name string) (string, error) {
+	if name == journal.RunFile {
+		r, err := d.runFile()
+		if err != nil {
+			return "", err
+		}
+		return r.sum, nil
+	}
 	f, err := d.open(name)
 	if err != nil {
 		return "", err
@@ -162,20 +183,41 @@ func (d *runDir) subjects(m assay.Manifest) ([]ResourceDescriptor, error) {
 
 // configSum hashes the member config of run.json without spaces between tokens.
 func (d *runDir) configSum() (string, error) {
-	b, err := d.bytes(journal.RunFile, maxManifest)
+	r, err := d.runFile()
+	if err == nil {
+		err = r.err
+	}
 	if err != nil {
 		return "", err
 	}
-	var m struct{ Config json.RawMessage }
-	if err := json.Unmarshal(b, &m); err != nil {
-		return "", fmt.Errorf("%s: %w", journal.RunFile, err)
+	return r.config, nil
+}
+
+// runFile reads run.json. That it cannot be decoded is in it and no error: it has
+// a hash all the same.
+func (d *runDir) runFile() (*runFile, error) {
+	if d.run != nil {
+		return d.run, nil
 	}
-	return compactSum(m.Config)
+	b, err := d.bytes(journal.RunFile, maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	r := &runFile{sum: hex.EncodeToString(sum[:])}
+	if r.manifest, err = journal.DecodeManifest(b); err != nil {
+		r.err = fmt.Errorf("%s: %w", journal.RunFile, err)
+	} else {
+		r.config, r.err = compactSum(r.manifest.Config)
+	}
+	d.run = r
+	return r, nil
 }
 
 // compactSum hashes a JSON value without the spaces between its tokens.
 func compactSum(v json.RawMessage) (string, error) {
 	var c bytes.Buffer
+	c.Grow(len(v))
 	if len(v) > 0 {
 		if err := json.Compact(&c, v); err != nil {
 			return "", fmt.Errorf("%s: config: %w", journal.RunFile, err)

@@ -191,14 +191,15 @@ func VerifyRun(dir string, o VerifyOptions) (Verification, error) {
 		v.read(i)
 	}
 	v.agree()
-	v.compare()
-	v.about()
+	// Signatures first: they are small, and what they cover may be anything.
 	for i, s := range v.statements {
 		if s != nil {
 			v.receipt(s, &v.Statements[i])
 			v.signature(s, &v.Statements[i])
 		}
 	}
+	v.compare()
+	v.about()
 	v.since()
 	v.figures()
 	v.conclude()

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
-	"github.com/assay-bench/assay/journal"
 )
 
 // compare holds the files against what was signed.
@@ -85,15 +83,14 @@ func (v *verification) found(name string) (string, error) {
 
 // manifest reads run.json without the rest of the run.
 func (d *runDir) manifest() (*assay.Manifest, error) {
-	b, err := d.bytes(journal.RunFile, maxManifest)
+	r, err := d.runFile()
+	if err == nil {
+		err = r.err
+	}
 	if err != nil {
 		return nil, err
 	}
-	var m assay.Manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%s: %w", journal.RunFile, err)
-	}
-	return &m, nil
+	return &r.manifest, nil
 }
 
 // about holds the statements against the run beside which they lie.

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	command "github.com/assay-bench/assay/cmd/internal/ledger"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -222,11 +222,7 @@ func checkMade(format, out string) error {
 
 // saveMade writes a statement and shows what it says.
 func saveMade(format, out string, envelope []byte, stdout io.Writer, v any, text func(io.Writer)) error {
-	err := cli.SaveFile(out, func(w io.Writer) error {
-		_, err := io.Copy(w, bytes.NewReader(envelope))
-		return err
-	})
-	if err != nil {
+	if err := disk.Replace(out, 0o644, disk.Bytes(envelope)); err != nil {
 		return err
 	}
 	if format == "json" {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
 
@@ -74,8 +75,5 @@ func (f *logKeysFlags) run(ctx context.Context, stdout, stderr io.Writer) error 
 		_, err = stdout.Write(b.Bytes())
 		return err
 	}
-	return cli.SaveFile(f.output, func(w io.Writer) error {
-		_, err := w.Write(b.Bytes())
-		return err
-	})
+	return disk.Replace(f.output, 0o644, disk.Bytes(b.Bytes()))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
@@ -229,10 +230,7 @@ func provenBy(r ledger.Receipt, c ledger.Checkpoint, file string) proven {
 }
 
 func saveProof(file string, b []byte) error {
-	return cli.SaveFile(file, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
+	return disk.Replace(file, 0o644, disk.Bytes(b))
 }
 
 func readEnvelopeFile(file string) ([]byte, error) {
