@@ -1,8 +1,10 @@
 package notary
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,16 +20,33 @@ import (
 	"github.com/assay-bench/assay/ledger/witness"
 )
 
+// lockedBuffer is written by a witness and read by its test.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // watched starts a witness of our own and gives a policy that needs it.
-func watched(t *testing.T, hears *[]string) (policy []byte, server *httptest.Server) {
+func watched(t *testing.T, hears *lockedBuffer) (policy []byte, server *httptest.Server) {
 	t.Helper()
 	key := held("witness")
 	const name = "example.org/witness"
 	v := must(note.NewVerifier(ledger.NoteVerifierKey(origin, held("log").Public())))
-	var mu sync.Mutex
 	w, err := witness.New(witness.Options{
 		Dir: t.TempDir(), Signer: must(ledger.CosignatureSigner(context.Background(), name, key, time.Now)), Logs: []note.Verifier{v},
-		Say: func(s string) { mu.Lock(); defer mu.Unlock(); *hears = append(*hears, s) },
+		Log: slog.New(slog.NewTextHandler(hears, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +58,7 @@ func watched(t *testing.T, hears *[]string) (policy []byte, server *httptest.Ser
 }
 
 func TestWitnessedAndForked(t *testing.T) {
-	var hears []string
+	var hears lockedBuffer
 	policy, _ := watched(t, &hears)
 	dir, m := t.TempDir(), filled(1, 20)
 	o := options(t, dir)
@@ -70,15 +89,15 @@ func TestWitnessedAndForked(t *testing.T) {
 	if raw, size, err := published(n.checkpointPath()); err != nil || size > 0 {
 		t.Errorf("published %s, %v", raw, err)
 	}
-	if all := strings.Join(hears, "\n"); !strings.Contains(all, "fork") && !strings.Contains(all, "not grow") && !strings.Contains(all, "consisten") {
-		t.Errorf("the witness said %q", hears)
+	if all := hears.String(); !strings.Contains(all, "fork") && !strings.Contains(all, "not grow") && !strings.Contains(all, "consisten") {
+		t.Errorf("the witness said %q", hears.String())
 	}
 }
 
 // Witnesses that are away hold up checkpoints and nothing else; when they are
 // back, the checkpoint comes.
 func TestWitnessesAway(t *testing.T) {
-	var hears []string
+	var hears lockedBuffer
 	policy, server := watched(t, &hears)
 	var away struct {
 		sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 
@@ -107,7 +108,7 @@ func (w *Witness) addCheckpoint(rw http.ResponseWriter, hr *http.Request) {
 		sig, err := w.accept(l, r, sigs)
 		w.health(l.origin, err)
 		if err != nil {
-			w.say(l, "fault", "log %s: no cosignature for size %d: %v", l.origin, r.size, err)
+			w.tell(l, "fault", slog.LevelError, "no cosignature", "size", r.size, "error", err)
 			// Who asks need not know our paths.
 			http.Error(rw, "the witness could not record or sign the checkpoint; try again later", http.StatusInternalServerError)
 			return

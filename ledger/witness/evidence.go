@@ -2,13 +2,14 @@ package witness
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/internal/disk"
@@ -34,7 +35,7 @@ type evidence struct {
 // is kept once.
 func (w *Witness) found(l *log, f finding, r request, offered []byte) {
 	if f == shrunk {
-		w.say(l, string(f), "log %s: a signed checkpoint of size %d was offered, and size %d is cosigned: the log was rolled back, or somebody sends an old checkpoint again. Not signed", l.origin, r.size, l.last.size)
+		w.tell(l, string(f), slog.LevelWarn, "not signed: the log was rolled back, or somebody sends an old checkpoint again", "size", r.size, "cosigned", l.last.size)
 		return
 	}
 	path, err := w.keep(l, f, r, offered)
@@ -44,9 +45,9 @@ func (w *Witness) found(l *log, f finding, r request, offered []byte) {
 	}
 	switch f {
 	case fork:
-		w.say(l, string(f), "FORK of log %s: its key signed two trees of size %d. Not signed. Both checkpoints are kept in %s", l.origin, r.size, where)
+		w.tell(l, string(f), slog.LevelError, "not signed: FORK, the log's key signed two trees of one size", "size", r.size, "kept", where)
 	case mismatch:
-		w.say(l, string(f), "log %s: the proof from size %d to %d does not fit: the log has forked, or the proof was bad. Not signed. Both checkpoints are kept in %s", l.origin, r.old, r.size, where)
+		w.tell(l, string(f), slog.LevelError, "not signed: the proof does not fit, the log has forked or the proof was bad", "old", r.old, "size", r.size, "kept", where)
 	}
 }
 
@@ -87,8 +88,8 @@ type speech struct {
 
 const silence = time.Minute
 
-// say tells a person, for each kind of news about a log at most once a minute.
-func (w *Witness) say(l *log, kind, format string, args ...any) {
+// tell logs, for each kind of news about a log at most once a minute.
+func (w *Witness) tell(l *log, kind string, level slog.Level, words string, args ...any) {
 	s := l.said[kind]
 	if s == nil {
 		s = &speech{}
@@ -99,15 +100,10 @@ func (w *Witness) say(l *log, kind, format string, args ...any) {
 		s.missed++
 		return
 	}
-	words := strings.Map(func(r rune) rune {
-		if r < ' ' {
-			return ' '
-		}
-		return r
-	}, fmt.Sprintf(format, args...))
+	args = append([]any{"log", l.origin}, args...)
 	if s.missed > 0 {
-		words += fmt.Sprintf(" (and %d times more since it was last said)", s.missed)
+		args = append(args, "missed", s.missed) // times that it was not logged since
 	}
 	*s = speech{next: now.Add(silence)}
-	w.o.Say(words)
+	w.o.Log.Log(context.Background(), level, words, args...)
 }

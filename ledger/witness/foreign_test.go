@@ -95,7 +95,7 @@ func TestTesseraLogs(t *testing.T) {
 	}
 	var said words
 	c := newCosigner("witness.test/w1", time.Now)
-	w := open(t, Options{Logs: []note.Verifier{key}, Signer: c, Verifier: c.verifier(t), Say: said.say})
+	w := open(t, Options{Logs: []note.Verifier{key}, Signer: c, Verifier: c.verifier(t), Log: said.log()})
 	srv := httptest.NewServer(w)
 	defer srv.Close()
 

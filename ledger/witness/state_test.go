@@ -154,7 +154,7 @@ func TestClock(t *testing.T) {
 	dir := t.TempDir()
 	start := func() *Witness {
 		c := newCosigner("witness.test/w1", clock)
-		return open(t, Options{Dir: dir, Logs: []note.Verifier{l.key}, Signer: c, Verifier: c.verifier(t), Now: clock, Say: said.say})
+		return open(t, Options{Dir: dir, Logs: []note.Verifier{l.key}, Signer: c, Verifier: c.verifier(t), Now: clock, Log: said.log()})
 	}
 	w := start()
 	first := mustSign(t, w, l, 0, 8)
@@ -335,7 +335,7 @@ func TestEvidenceIsBoundedAndConvicts(t *testing.T) {
 	t.Parallel()
 	l := newTestLog(t, "log.test/a").grow(8, "leaf")
 	var said words
-	w := open(t, Options{Logs: []note.Verifier{l.key}, Say: said.say})
+	w := open(t, Options{Logs: []note.Verifier{l.key}, Log: said.log()})
 	mustSign(t, w, l, 0, 8)
 	dir := w.logs["log.test/a"].dir
 	// A flood of bad proofs first: forks must still find their place.
@@ -392,7 +392,7 @@ func TestDiskTrouble(t *testing.T) {
 	}
 	l := newTestLog(t, "log.test/a").grow(20, "leaf")
 	var said words
-	w := open(t, Options{Logs: []note.Verifier{l.key}, Say: said.say})
+	w := open(t, Options{Logs: []note.Verifier{l.key}, Log: said.log()})
 	mustSign(t, w, l, 0, 8)
 	path := w.logs["log.test/a"].path()
 	if err := os.Rename(path, path+".away"); err != nil {
@@ -405,7 +405,7 @@ func TestDiskTrouble(t *testing.T) {
 	if rec.Code != 500 || strings.Contains(rec.Body.String(), "—") || strings.Contains(rec.Body.String(), w.o.Dir) {
 		t.Fatalf("%d %s", rec.Code, rec.Body)
 	}
-	if !strings.Contains(said.String(), "no cosignature for size 9") {
+	if !strings.Contains(said.String(), `msg="no cosignature" log=log.test/a size=9`) {
 		t.Errorf("said %q", said.String())
 	}
 	if err := os.RemoveAll(path); err != nil {

@@ -20,6 +20,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -47,9 +48,9 @@ type Options struct {
 	Logs []note.Verifier
 	// Now is the clock that Signer goes by. Nil: time.Now.
 	Now func() time.Time
-	// Say is told what a person should know: a fork, a log that shrank, a disk
-	// that is full. Nil: nobody is told.
-	Say func(string)
+	// Log has what a person should know: a fork, a log that shrank, a disk that
+	// is full. Nil: nobody is told.
+	Log *slog.Logger
 }
 
 // Witness answers POST /add-checkpoint and GET /healthz.
@@ -98,8 +99,8 @@ func New(o Options) (*Witness, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Say == nil {
-		o.Say = func(string) {}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the witness's directory: %w", err)

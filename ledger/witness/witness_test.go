@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -160,11 +161,15 @@ type words struct {
 	all []string
 }
 
-func (w *words) say(s string) {
+func (w *words) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.all = append(w.all, s)
+	w.all = append(w.all, string(line))
+	return len(line), nil
 }
+
+// log collects each line in w.
+func (w *words) log() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
 func (w *words) String() string {
 	w.mu.Lock()
@@ -287,7 +292,7 @@ func TestStatuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var said words
-			w := open(t, Options{Logs: []note.Verifier{l.key}, Say: said.say})
+			w := open(t, Options{Logs: []note.Verifier{l.key}, Log: said.log()})
 			mustSign(t, w, l, 0, 8)
 			before, err := os.ReadFile(w.logs["log.test/a"].path())
 			if err != nil {

@@ -92,7 +92,7 @@ func (f *witnessFlags) serve(ctx context.Context, key ledger.Signer, logs []note
 	}
 	w, err := witness.New(witness.Options{
 		Dir: f.dir, Signer: signer, Verifier: verifier, Logs: logs, Now: now,
-		Say: func(words string) { fmt.Fprintf(stderr, "%s %s\n", now().UTC().Format(time.RFC3339), printable(words)) },
+		Log: cli.Log(ctx),
 	})
 	if err != nil {
 		return err
