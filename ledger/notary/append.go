@@ -112,7 +112,7 @@ func (n *Notary) append(batch []checked) error {
 		case refusedRecord:
 			n.refused.add(c.refusal)
 			if k := n.m.refuse(c.refusal.Reason); powerOfTen(k) {
-				n.o.Say(fmt.Sprintf("refused %d/%d (%s, %d so far): %s", c.partition, c.offset, c.refusal.Reason, k, c.refusal.Why))
+				n.o.Log.Warn("a record was refused", "partition", c.partition, "offset", c.offset, "reason", c.refusal.Reason, "so_far", k, "why", c.refusal.Why)
 			}
 		case toBeLogged:
 			if own[c.id] || n.ids.recent(c.id) {
@@ -189,7 +189,7 @@ func (n *Notary) addAll(add []*checked) error {
 		return failed
 	}
 	if !ordered {
-		n.o.Say(fmt.Sprintf("entries %d to %d are not in their order in the topic; each is there once", n.size, n.size+uint64(len(add))-1))
+		n.o.Log.Warn("entries are not in their order in the topic; each is there once", "from", n.size, "to", n.size+uint64(len(add))-1)
 	}
 	if err := n.ids.add(batch); err != nil {
 		return err

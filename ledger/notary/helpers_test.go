@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -224,17 +225,14 @@ func logSigner() note.Signer {
 }
 
 func options(t testing.TB, dir string) Options {
-	var mu sync.Mutex
+	log := io.Discard
+	if t != nil {
+		log = t.Output()
+	}
 	return Options{
 		Dir: dir, Keys: keyring(), Signer: logSigner(), BatchSize: 64, BatchAge: 5 * time.Millisecond,
 		CheckpointInterval: 100 * time.Millisecond, SaveInterval: 30 * time.Millisecond, WitnessTimeout: time.Second,
-		Say: func(s string) {
-			mu.Lock()
-			defer mu.Unlock()
-			if t != nil {
-				t.Log("says: " + s)
-			}
-		},
+		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
 }
 

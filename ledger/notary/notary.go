@@ -148,7 +148,7 @@ func (n *Notary) openLog(ctx context.Context) (err error) {
 		if n.appender, n.shutdown, n.reader, err = tessera.NewAppender(own, driver, opts); err != nil {
 			return fmt.Errorf("%w: open the log: %w", ErrWrite, err)
 		}
-		n.o.Say(fmt.Sprintf("the log is new and has no checkpoint yet: %v", first))
+		n.o.Log.Warn("the log is new and has no checkpoint yet", "error", first)
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (n *Notary) Run(ctx context.Context, feed Feed) (err error) {
 		if !errors.Is(err, errMorePartitions) {
 			return err
 		}
-		n.o.Say(err.Error())
+		n.o.Log.Info(err.Error())
 		maps.Copy(n.start.before, n.handled)
 		n.start.empty = false
 	}
@@ -319,9 +319,9 @@ func (n *Notary) watch(ctx context.Context, feed Feed, read map[int32]int64, sto
 			words = err.Error()
 		}
 		if words != "" && sick == "" {
-			n.o.Say(words)
+			n.o.Log.Warn("it does not keep up", "error", words)
 		} else if words == "" && sick != "" {
-			n.o.Say("it keeps up again")
+			n.o.Log.Info("it keeps up again")
 		}
 		sick = words
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -72,8 +73,8 @@ type Options struct {
 
 	// Now tells the time for ages in metrics and in refused.jsonl; time.Now when nil.
 	Now func() time.Time
-	// Say takes what a person should know, a line each; nil: nobody listens.
-	Say func(string)
+	// Log has what a person should know; nil: nobody is told.
+	Log *slog.Logger
 }
 
 // Errors that stop a notary. Each is a different thing to do.
@@ -125,8 +126,8 @@ func (o *Options) fill() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Say == nil {
-		o.Say = func(string) {}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.BatchSize < 1 || o.Window < 1 || o.BatchAge < 0 {
 		return errors.New("notary: batch size, batch age and window are positive")

@@ -52,7 +52,7 @@ func (n *Notary) recover(ctx context.Context) error {
 			return err
 		}
 		if size > 0 {
-			n.o.Say(fmt.Sprintf("positions.json: %v; the whole log of %d entries is read", err, size))
+			n.o.Log.Warn("positions.json does not serve; the whole log is read", "error", err, "entries", size)
 		}
 		hint = positions{}
 	}
@@ -123,12 +123,12 @@ func (n *Notary) readBack(ctx context.Context, hint positions, size uint64) erro
 			return err
 		}
 		if !ok {
-			n.o.Say("ids does not fit the log; it is made again from the log")
+			n.o.Log.Warn("ids does not fit the log; it is made again from the log")
 			from = 0
 		}
 	}
 	if err := n.keysOf(ctx, hint.Keys, size); errors.Is(err, errHint) {
-		n.o.Say(fmt.Sprintf("positions.json: %v; the whole log of %d entries is read", err, size))
+		n.o.Log.Warn("positions.json does not serve; the whole log is read", "error", err, "entries", size)
 		n.ids.clear(n.o.Window)
 		return n.readBack(ctx, positions{}, size)
 	} else if err != nil {
@@ -203,7 +203,7 @@ func (n *Notary) readBundle(ctx context.Context, known, first uint64, entries []
 			return fmt.Errorf("%w: entry %d is of the topic %.80q, not %q", ErrOtherLog, index, e.Topic, n.o.Topic)
 		}
 		if !n.start.places.add(e.Partition, e.Offset) {
-			n.o.Say(fmt.Sprintf("entry %d is from %d/%d as an earlier one is; see `assay ledger fsck`", index, e.Partition, e.Offset))
+			n.o.Log.Error("an entry is from a position as an earlier one is; see `assay ledger fsck`", "entry", index, "partition", e.Partition, "offset", e.Offset)
 		}
 		if keep, ok := n.last[e.Partition]; !ok || index > keep {
 			n.last[e.Partition] = index
@@ -239,7 +239,7 @@ func (n *Notary) keysOf(ctx context.Context, indices []uint64, size uint64) erro
 // trusts may have changed since; then it is said, and the key does not count.
 func (n *Notary) addLogged(index uint64, e ledger.Entry) {
 	if err := n.o.Keys.AddLogged(e.Envelope, e.Time); err != nil {
-		n.o.Say(fmt.Sprintf("the statement about a key at entry %d does not count any more: %v", index, err))
+		n.o.Log.Warn("a statement about a key does not count any more", "entry", index, "error", err)
 	}
 }
 
@@ -268,7 +268,7 @@ func (n *Notary) begin(ranges map[int32]Range) (map[int32]int64, error) {
 		}
 		if n.start.empty {
 			if next = r.Start; next > 0 {
-				n.o.Say(fmt.Sprintf("partition %d begins at %d: what was before is not in this log", p, next))
+				n.o.Log.Warn("what was before the partition's beginning is not in this log", "partition", p, "begins", next)
 			}
 			n.start.before[p], n.handled[p] = next, next
 		}

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	command "github.com/assay-bench/assay/cmd/internal/ledger"
-	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 	"github.com/assay-bench/assay/ledger/notary"
@@ -60,7 +57,7 @@ the log was put back: see to it before anything else.`,
   assay ledger notary --kafka-config kafka.yaml --dir notary --key log.key --origin log.example.org/gpu --trust authority.pub --policy policy.txt --listen :8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return notaryOutcome(f.run(cmd.Context(), keys.ProcessSecrets(), cmd.ErrOrStderr()))
+			return notaryOutcome(f.run(cmd.Context(), keys.ProcessSecrets()))
 		},
 	}
 	fs := cmd.Flags()
@@ -92,7 +89,7 @@ func notaryOutcome(err error) error {
 	return kafkaOutcome(err)
 }
 
-func (f *notaryFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer) error {
+func (f *notaryFlags) run(ctx context.Context, s keys.Secrets) error {
 	switch {
 	case f.dir == "":
 		return errors.New("--dir: name the directory of the log")
@@ -135,36 +132,36 @@ func (f *notaryFlags) run(ctx context.Context, s keys.Secrets, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	say := sayer(stderr, s.Now)
-	routeLogs(say)
+	log := cli.Log(ctx)
+	routeTessera(log)
 	reader, err := kafka.NewReader(conf)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	return f.serve(ctx, &kafkaFeed{reader: reader, say: say}, notary.Options{
+	return f.serve(ctx, &kafkaFeed{reader: reader, log: log}, notary.Options{
 		Dir: f.dir, Topic: conf.Topic, Partitions: f.partitions, Keys: keys, Signer: signer, Policy: policy,
-		BatchSize: f.batchSize, BatchAge: f.batchAge, CheckpointInterval: f.checkpoints, Now: s.Now, Say: say,
-	}, say)
+		BatchSize: f.batchSize, BatchAge: f.batchAge, CheckpointInterval: f.checkpoints, Now: s.Now, Log: log,
+	})
 }
 
 // serve notarises and answers until ctx ends or one of the two fails; then both
 // end, the notary last.
-func (f *notaryFlags) serve(ctx context.Context, feed notary.Feed, o notary.Options, say func(string)) (err error) {
+func (f *notaryFlags) serve(ctx context.Context, feed notary.Feed, o notary.Options) (err error) {
 	n, err := notary.Open(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if cerr := n.Close(context.WithoutCancel(ctx)); cerr != nil {
-			say(cerr.Error()) // nothing is lost by it: not the command's error
+			o.Log.Warn("the notary did not close in order", "error", cerr) // nothing is lost by it: not the command's error
 		}
 	}()
 	ln, err := f.listen.Open(ctx)
 	if err != nil {
 		return err
 	}
-	say("the log " + o.Signer.Name() + " is served on " + ln.URL)
+	o.Log.Info("the log is served", "log", o.Signer.Name(), "url", ln.URL)
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
@@ -177,62 +174,40 @@ func (f *notaryFlags) serve(ctx context.Context, feed notary.Feed, o notary.Opti
 	return errors.Join(err, <-served)
 }
 
-// sayer writes lines with the time, one at a time.
-func sayer(w io.Writer, now func() time.Time) func(string) {
-	var mu sync.Mutex
-	return func(words string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for line := range bytes.Lines([]byte(words)) {
-			fmt.Fprintf(w, "%s %s\n", now().UTC().Format(time.RFC3339), foreign.Line(line, maxShown))
-		}
-	}
-}
-
-// routeLogs makes what Tessera has to say lines of ours: its warnings and errors,
-// not its every step. It speaks by klog and by slog, and both are one for the
-// whole process, which this command is.
-func routeLogs(say func(string)) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(lines{func(words string) { say("the log: " + words) }}, &slog.HandlerOptions{
-		Level: slog.LevelWarn,
-		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
-				return slog.Attr{} // our lines have a time of their own
-			}
-			return a
-		},
-	})))
+// routeTessera makes what Tessera has to say lines of our log, all of which have
+// its name; its every step counts as debugging. It speaks by klog, which is one for
+// the whole process, which this command is. Two warnings of files that it could not
+// remove go by slog's default, which stays as it is: on standard error.
+func routeTessera(log *slog.Logger) {
+	log = log.With("from", "tessera")
 	klog.SetLoggerWithOptions(logr.Discard(), klog.WriteKlogBuffer(func(line []byte) {
-		if words, ok := klogWords(line); ok {
-			say("the log: " + words)
-		}
+		level, words := klogWords(line)
+		log.Log(context.Background(), level, words)
 	}))
 }
 
-// lines is a writer of whole lines.
-type lines struct{ say func(string) }
-
-func (l lines) Write(b []byte) (int, error) {
-	l.say(string(bytes.TrimSpace(b)))
-	return len(b), nil
-}
-
 // klogWords takes the head off a line, which says severity, time and source.
-func klogWords(line []byte) (string, bool) {
-	if len(line) == 0 || line[0] == 'I' {
-		return "", false
+func klogWords(line []byte) (slog.Level, string) {
+	level := slog.LevelDebug
+	if len(line) > 0 {
+		switch line[0] {
+		case 'W':
+			level = slog.LevelWarn
+		case 'E', 'F':
+			level = slog.LevelError
+		}
 	}
 	if _, words, ok := bytes.Cut(line, []byte("] ")); ok {
 		line = words
 	}
-	return string(bytes.TrimSpace(line)), true
+	return level, string(bytes.TrimSpace(line))
 }
 
 // kafkaFeed is the topic as the notary reads it. Brokers that are away are waited
 // for: what is read next is known, so nothing is lost by that.
 type kafkaFeed struct {
 	reader *kafka.Reader
-	say    func(string)
+	log    *slog.Logger
 	asked  atomic.Bool
 }
 
@@ -241,7 +216,7 @@ type kafkaFeed struct {
 func (k *kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, error) {
 	ranges, err := k.reader.Partitions(ctx)
 	if !k.asked.Swap(true) && errors.Is(err, kafka.ErrUnreachable) {
-		k.say(fmt.Sprintf("Kafka is away, and is tried again: %v", err))
+		k.log.Warn("Kafka is away, and is tried again", "error", err)
 		for wait := time.Second; errors.Is(err, kafka.ErrUnreachable); wait = min(2*wait, maxWait) {
 			select {
 			case <-ctx.Done():
@@ -250,7 +225,7 @@ func (k *kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, err
 			}
 			ranges, err = k.reader.Partitions(ctx)
 		}
-		k.say("Kafka answers")
+		k.log.Info("Kafka answers")
 	}
 	if err != nil {
 		return nil, err
@@ -278,13 +253,13 @@ func (k *kafkaFeed) Read(ctx context.Context, from map[int32]int64, deliver func
 					return feedError(err)
 				}
 				if !away {
-					k.say(fmt.Sprintf("Kafka is away, and is tried again: %v", err))
+					k.log.Warn("Kafka is away, and is tried again", "error", err)
 				}
 				away = true
 				break
 			}
 			if away {
-				k.say("Kafka is back")
+				k.log.Info("Kafka is back")
 				away, wait = false, time.Second
 			}
 			if err := deliver(incoming(records)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ func TestNotaryCommandIsUsedRightly(t *testing.T) {
 				batchSize: 10, batchAge: time.Millisecond, checkpoints: time.Second,
 			}
 			c.spoil(&f)
-			err := f.run(t.Context(), keys.Secrets{Getenv: func(string) string { return "" }, Now: time.Now}, io.Discard)
+			err := f.run(t.Context(), keys.Secrets{Getenv: func(string) string { return "" }, Now: time.Now})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v; want %q", err, c.want)
 			}
@@ -98,8 +99,8 @@ func TestNotaryCommandServesAndStops(t *testing.T) {
 	}
 	f := notaryFlags{listen: cli.Listener{Address: "127.0.0.1:0"}}
 	var said lockedBuffer
-	say := sayer(&said, time.Now)
-	routeLogs(say)
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	routeTessera(log)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)
@@ -108,10 +109,10 @@ func TestNotaryCommandServesAndStops(t *testing.T) {
 		Record: ledger.Record{ID: k.Stamp.ID, Kind: ledger.KindEnvelope, Node: k.Node, Value: k.Envelope},
 	}}
 	go func() {
-		ended <- f.serve(ctx, feed, notary.Options{Dir: t.TempDir(), Keys: ledger.NewKeyring(k), Signer: signer, CheckpointInterval: 100 * time.Millisecond, Say: say}, say)
+		ended <- f.serve(ctx, feed, notary.Options{Dir: t.TempDir(), Keys: ledger.NewKeyring(k), Signer: signer, CheckpointInterval: 100 * time.Millisecond, Log: log})
 	}()
 	get := func(path string) (int, string) {
-		_, url, ok := strings.Cut(said.String(), "served on ")
+		_, url, ok := strings.Cut(said.String(), "url=")
 		if !ok {
 			return 0, ""
 		}
@@ -154,13 +155,16 @@ func TestNotaryOutcome(t *testing.T) {
 			t.Errorf("%v has the exit code of %#v", err, got)
 		}
 	}
-	for line, want := range map[string]string{
-		"W1115 09:00:00.000000       1 files.go:155] publishCheckpoint: no\n": "publishCheckpoint: no",
-		"I1115 09:00:00.000000       1 files.go:155] fine\n":                  "",
-		"E": "E", "": "",
+	for line, want := range map[string]struct {
+		level slog.Level
+		words string
+	}{
+		"W1115 09:00:00.000000       1 files.go:155] publishCheckpoint: no\n": {slog.LevelWarn, "publishCheckpoint: no"},
+		"I1115 09:00:00.000000       1 files.go:155] fine\n":                  {slog.LevelDebug, "fine"},
+		"E": {slog.LevelError, "E"}, "": {slog.LevelDebug, ""},
 	} {
-		if got, _ := klogWords([]byte(line)); got != want {
-			t.Errorf("%q: %q", line, got)
+		if level, words := klogWords([]byte(line)); level != want.level || words != want.words {
+			t.Errorf("%q: %s %q", line, level, words)
 		}
 	}
 }
@@ -204,20 +208,20 @@ func TestRealNotaryReadsKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said lockedBuffer
-	say := sayer(&said, time.Now)
-	routeLogs(say)
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	routeTessera(log)
 	reader, err := kafka.NewReader(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	n, err := notary.Open(ctx, notary.Options{Dir: t.TempDir(), Keys: ledger.NewKeyring(k), Signer: signer, CheckpointInterval: 100 * time.Millisecond, Say: say})
+	n, err := notary.Open(ctx, notary.Options{Dir: t.TempDir(), Keys: ledger.NewKeyring(k), Signer: signer, CheckpointInterval: 100 * time.Millisecond, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	run, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- n.Run(run, &kafkaFeed{reader: reader, say: say}) }()
+	go func() { ended <- n.Run(run, &kafkaFeed{reader: reader, log: log}) }()
 	logged := func(want string) {
 		t.Helper()
 		for range 3000 {
