@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -211,6 +212,7 @@ func (s *Listening) Serve(ctx context.Context, h http.Handler) error {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(Log(ctx).Handler(), slog.LevelDebug), // anybody can fail a handshake, a thousand times
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(s.ln) }()

@@ -5,10 +5,10 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // lineHandler logs lines for people: the message first, as it would be said, and
@@ -21,6 +21,9 @@ type lineHandler struct {
 	level slog.Level
 	times bool
 }
+
+// maxMessage bounds the message of a line.
+const maxMessage = 8 << 10
 
 // lineOutput is what a handler shares with those that were made from it.
 type lineOutput struct {
@@ -71,7 +74,7 @@ func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level != slog.LevelInfo {
 		b.WriteString(r.Level.String() + " ")
 	}
-	b.WriteString(oneLine(r.Message))
+	b.WriteString(foreign.Line(r.Message, maxMessage)) // there may be an error of somebody else's in it
 	if attrs := bytes.TrimSpace(h.out.attrs.Bytes()); len(attrs) > 0 {
 		b.WriteByte(' ')
 		b.Write(attrs)
@@ -79,15 +82,4 @@ func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	b.WriteByte('\n')
 	_, err := h.out.w.Write(b.Bytes())
 	return err
-}
-
-// oneLine keeps a message to one line that does nothing to a terminal: there may
-// be an error of somebody else's in it.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsGraphic(r) {
-			return ' '
-		}
-		return r
-	}, strings.TrimSpace(s))
 }

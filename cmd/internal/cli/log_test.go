@@ -37,7 +37,7 @@ func TestLogForPeopleAndPrograms(t *testing.T) {
 	}
 	out, code := logged(t, say)
 	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ the log is served log=example url=http://127\.0\.0\.1:1
-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ WARN Kafka is \[31m away and is tried again log=example kafka\.error="refused\\n\\x1b\[0m"
+\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ WARN Kafka is\x{fffd}\[31m away and is tried again log=example kafka\.error="refused\\n\\x1b\[0m"
 $`)
 	if code != ExitOK || !want.MatchString(out) {
 		t.Errorf("exit %d:\n%s", code, out)
