@@ -20,6 +20,7 @@ import (
 	"github.com/assay-bench/assay/inference"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/simulate"
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 // events gives the texts of a run's events of a kind.
@@ -247,7 +248,7 @@ func TestBurstsAreNotTheClients(t *testing.T) {
 	}
 	run := short(engine(t, cfg), "openai-chat")
 	run.Load.Requests, run.Data.OutputTokens = 24, 20
-	for try := 0; ; try++ {
+	stillness.Timed(t, "bursts", func() error {
 		dir := filepath.Join(t.TempDir(), "run")
 		sum, err := Run(t.Context(), run, dir, Options{})
 		if err != nil {
@@ -264,16 +265,12 @@ func TestBurstsAreNotTheClients(t *testing.T) {
 			}
 			bursts, merged, reads = bursts+r.BurstReads, merged+r.MergedReads, reads+r.Reads
 		}
-		if bursts > reads/2 && merged <= reads/20 {
-			if sum.Client.MergedShare > 0.05 {
-				t.Errorf("merged share %.2f", sum.Client.MergedShare)
-			}
-			return
+		if bursts <= reads/2 || merged > reads/20 || sum.Client.MergedShare > 0.05 {
+			return fmt.Errorf("%d reads: %d bursts, %d merged (%.2f); certificate %s %v",
+				reads, bursts, merged, sum.Client.MergedShare, sum.Client.Certificate, sum.Client.Why)
 		}
-		if try == 4 {
-			t.Fatalf("%d reads: %d bursts, %d merged; certificate %s %v", reads, bursts, merged, sum.Client.Certificate, sum.Client.Why)
-		}
-	}
+		return nil
+	})
 }
 
 // A user's own Authorization and Host take the place of ours, and are sent
