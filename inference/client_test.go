@@ -240,7 +240,7 @@ func TestDiscover(t *testing.T) {
 		{"no page", map[string]string{"/": `hello`}, "", ""},
 		{"not JSON", map[string]string{"/v1/models": `<html>`}, "", ""},
 		{"elsewhere", map[string]string{"/v1/models": `http://127.0.0.1:1/`}, "", ""},
-		{"hostile", map[string]string{"/v1/models": `{"data":[{"id":"a\u0000\nb` + strings.Repeat("x", 1000) + `"}]}`}, "", "openai-chat ab" + strings.Repeat("x", 196) + " "},
+		{"hostile", map[string]string{"/v1/models": `{"data":[{"id":"a\u0000\nb` + strings.Repeat("x", 1000) + `"}]}`}, "", "openai-chat a\ufffd b" + strings.Repeat("x", 191) + "… "},
 		{"endless", map[string]string{"/v1/models": `{"data":[` + strings.Repeat(" ", discoverBody+10) + `]}`}, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
