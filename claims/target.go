@@ -82,8 +82,6 @@ type misplaced struct {
 	text string
 }
 
-func (m *misplaced) Error() string { return m.text }
-
 var targetNumber = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?`)
 
 // parseTarget reads a promise about a metric of the given unit and direction.

@@ -103,20 +103,6 @@ func OperationEvent(id ulid.ULID, node string, o assay.Operation) Event {
 	return Event{id, time.Unix(0, o.At).UTC(), node, o.Action, o.Component, o.Details, f}
 }
 
-// RunEvent is the event of something that happened in a run.
-func RunEvent(id ulid.ULID, node, run string, e assay.Event) Event {
-	f := map[string]any{"run": run}
-	if e.Stage != "" {
-		f["stage"] = e.Stage
-	}
-	for k, v := range e.Data {
-		if _, taken := f[k]; !taken {
-			f[k] = figure(v)
-		}
-	}
-	return Event{id, time.Unix(0, e.At).UTC(), node, string(e.Kind), "hammer", e.Text, f}
-}
-
 // CheckEvent is the event of a check and what it found.
 func CheckEvent(id ulid.ULID, node string, c assay.Check) Event {
 	f := map[string]any{"check": c.Name, "verdict": c.Verdict}

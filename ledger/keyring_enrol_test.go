@@ -207,7 +207,7 @@ func TestPredicateTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range Predicates() {
+	for _, p := range predicates {
 		if !strings.Contains(string(page), "`"+p.Type+"`") {
 			t.Errorf("docs/formats/statement.md has no %s", p.Type)
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Predicate types that we write, and that a notary takes.
@@ -38,9 +37,6 @@ var predicates = []Predicate{
 	{Type: KeyPredicate, Role: RoleAuthority, Schema: "key.schema.json", AboutKey: true},
 	{Type: KeyRevocation, Role: RoleAuthority, Schema: "key-revocation.schema.json", AboutKey: true},
 }
-
-// Predicates gives the table of what can be signed.
-func Predicates() []Predicate { return slices.Clone(predicates) }
 
 // predicateOf finds a row.
 func predicateOf(kind string) (Predicate, bool) {

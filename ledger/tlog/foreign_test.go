@@ -189,7 +189,7 @@ func TestForeignLogIsAccepted(t *testing.T) {
 			}
 			src := open(t, dir)
 			for _, i := range []int{0, n / 2, n - 1} {
-				r, envelope, err := Prove(t.Context(), src, testPolicy(t), uint64(i))
+				r, envelope, err := prove(t.Context(), src, testPolicy(t), uint64(i))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -422,7 +422,7 @@ func TestFsckOfThreeLevels(t *testing.T) {
 	if r := check(t, dir, FsckOptions{}); !r.OK() || r.Tiles != 258+2+1 {
 		t.Fatalf("%+v", r)
 	}
-	if _, _, err := Prove(t.Context(), open(t, dir), testPolicy(t), 12_345); err != nil {
+	if _, _, err := prove(t.Context(), open(t, dir), testPolicy(t), 12_345); err != nil {
 		t.Error(err)
 	}
 	flip(t, dir+"/tile/1/000", 77)

@@ -94,18 +94,9 @@ func readEntry(ctx context.Context, src Source, index, size uint64) (ledger.Entr
 	return ledger.Entry{}, fmt.Errorf("entry %d: %w: the log has %d", index, ErrNotFound, size)
 }
 
-// Prove makes the receipt of an entry under the log's newest checkpoint, and
-// gives the entry's envelope with it. It is verified before it is given: a log
-// whose tiles do not fit its checkpoint gives no receipt.
-func Prove(ctx context.Context, src Source, p ledger.Policy, index uint64) (ledger.Receipt, []byte, error) {
-	c, err := Checkpoint(ctx, src, p)
-	if err != nil {
-		return ledger.Receipt{}, nil, err
-	}
-	return ProveAt(ctx, src, p, c, index)
-}
-
-// ProveAt is Prove under a checkpoint that was read before.
+// ProveAt makes the receipt of an entry under a checkpoint, and gives the entry's
+// envelope with it. It is verified before it is given: a log whose tiles do not
+// fit its checkpoint gives no receipt.
 func ProveAt(ctx context.Context, src Source, p ledger.Policy, c ledger.Checkpoint, index uint64) (ledger.Receipt, []byte, error) {
 	fail := func(err error) (ledger.Receipt, []byte, error) {
 		return ledger.Receipt{}, nil, fmt.Errorf("prove entry %d of %s: %w", index, nameOf(src), err)

@@ -205,3 +205,12 @@ func checkpointOf(t testing.TB, dir string) []byte {
 	}
 	return b
 }
+
+// prove makes the receipt of an entry under the log's newest checkpoint.
+func prove(ctx context.Context, src Source, p ledger.Policy, index uint64) (ledger.Receipt, []byte, error) {
+	c, err := Checkpoint(ctx, src, p)
+	if err != nil {
+		return ledger.Receipt{}, nil, err
+	}
+	return ProveAt(ctx, src, p, c, index)
+}

@@ -149,7 +149,7 @@ func TestProveRefusesATamperedLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	makeLog(t, dir, "a", 600)
 	p := testPolicy(t)
-	if _, _, err := Prove(t.Context(), open(t, dir), p, 600); !errors.Is(err, ErrNotFound) {
+	if _, _, err := prove(t.Context(), open(t, dir), p, 600); !errors.Is(err, ErrNotFound) {
 		t.Fatal(err)
 	}
 	for _, f := range []string{"tile/entries/000", "tile/0/000"} {
@@ -162,9 +162,9 @@ func TestProveRefusesATamperedLog(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(d, f), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = Prove(t.Context(), open(t, d), p, 255)
+		_, _, err = prove(t.Context(), open(t, d), p, 255)
 		if f == "tile/0/000" {
-			_, _, err = Prove(t.Context(), open(t, d), p, 254)
+			_, _, err = prove(t.Context(), open(t, d), p, 254)
 		}
 		if !errors.Is(err, ledger.ErrNotInTheLog) || !strings.Contains(err.Error(), "fsck") {
 			t.Errorf("%s: %v", f, err)

@@ -1,7 +1,6 @@
 package hammer
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
@@ -197,20 +196,4 @@ func Words(args []string) []string {
 		}
 	}
 	return args
-}
-
-// vllmTable is the table of docs/vllm.md.
-func vllmTable() string {
-	var b strings.Builder
-	counts := map[disposition]int{}
-	for _, f := range vllmFlags {
-		counts[f.disposition]++
-	}
-	fmt.Fprintf(&b, "%d flags: %d honoured, %d accepted with a note that they have no effect here, %d refused by name with the reason.\n\n",
-		len(vllmFlags), counts[honoured], counts[noted], counts[refused])
-	b.WriteString("| flag | here | |\n| --- | --- | --- |\n")
-	for _, f := range vllmFlags {
-		fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", f.name, f.disposition, strings.ReplaceAll(f.why, "|", `\|`))
-	}
-	return b.String()
 }
