@@ -45,7 +45,7 @@ func bare(t *testing.T, entries [][]byte, batch int) time.Duration {
 
 // cpuTime is what this process has used: a figure that a busy machine spoils less
 // than it does the clock's.
-func cpuTime(t *testing.T) time.Duration {
+func cpuTime(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -160,5 +160,31 @@ func TestThroughput(t *testing.T) {
 	// to 0.7 is each half for itself, and both together to the slower one.
 	if strict && (unchecked/theirs < 0.7 || ours < 0.7*min(checks, unchecked)) {
 		t.Error("the notary is in the way")
+	}
+}
+
+// BenchmarkCheck is what one statement costs in CPU time before it is appended:
+// a figure that a busy machine spoils little.
+func BenchmarkCheck(b *testing.B) {
+	const records = 512
+	_, k := nodeKey("node-0")
+	for _, pad := range []int{6, 40} {
+		m := newMemory(1)
+		for range records {
+			m.put(0, runRecord("node-0", pad))
+		}
+		b.Run(fmt.Sprintf("%d bytes", len(m.topic[0][0].Record.Value)), func(b *testing.B) {
+			n := &Notary{o: options(nil, ""), start: start{places: newPlaces()}}
+			if err := n.o.Keys.Add(k.Envelope); err != nil {
+				b.Fatal(err)
+			}
+			cpu := cpuTime(b)
+			for b.Loop() {
+				if c := n.check(b.Context(), m.topic[0]); c[records-1].fate != toBeLogged {
+					b.Fatalf("%+v", c[records-1])
+				}
+			}
+			b.ReportMetric(float64(cpuTime(b)-cpu)/float64(time.Microsecond)/float64(b.N*records), "cpu-µs/statement")
+		})
 	}
 }
