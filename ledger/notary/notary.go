@@ -24,9 +24,9 @@ const flushAge = 20 * time.Millisecond
 
 // Notary is one log and its directory. Open it, Run it once, Close it.
 type Notary struct {
-	o    Options
-	lock *os.File
-	http *http.Transport
+	o         Options
+	lock      *os.File
+	witnesses *http.Client
 
 	appender *tessera.Appender
 	reader   tessera.LogReader
@@ -64,7 +64,7 @@ func open(ctx context.Context, o Options) (_ *Notary, err error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrWrite, err)
 	}
-	n := &Notary{o: o, http: &http.Transport{ResponseHeaderTimeout: o.WitnessTimeout}}
+	n := &Notary{o: o, witnesses: witnessClient(o.WitnessTimeout)}
 	n.m.begin(o.Now())
 	if n.lock, err = disk.Lock(filepath.Join(o.Dir, "lock")); errors.Is(err, disk.ErrLocked) {
 		return nil, fmt.Errorf("%w: %w; stop that one first", ErrLocked, err)
@@ -136,7 +136,7 @@ func (n *Notary) openLog(ctx context.Context) (err error) {
 	}()
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
-	driver, err := posix.New(own, posix.Config{Path: n.logDir(), HTTPClient: &http.Client{Transport: n.http}})
+	driver, err := posix.New(own, posix.Config{Path: n.logDir(), HTTPClient: n.witnesses})
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
@@ -190,9 +190,7 @@ func (n *Notary) release() {
 	if n.stop != nil {
 		n.stop()
 	}
-	if n.http != nil {
-		n.http.CloseIdleConnections()
-	}
+	n.witnesses.CloseIdleConnections()
 	if n.ids != nil {
 		n.ids.f.Close() // derived, and synced where it counts
 	}

@@ -53,7 +53,9 @@ func askHealth(ctx context.Context, url, token string, stdout io.Writer) error {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	// Its own answer is asked for, not that of where it points.
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
 	if err != nil {
 		return cli.Unknown(fmt.Errorf("it did not answer: %w", err))
 	}

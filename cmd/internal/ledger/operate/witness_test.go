@@ -155,7 +155,11 @@ func TestWitnessCommand(t *testing.T) {
 
 func TestHealthCommand(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/well/healthz" {
+		switch r.URL.Path {
+		case "/well/healthz":
+		case "/moved/healthz":
+			http.Redirect(w, r, "/well/healthz", http.StatusFound)
+		default:
 			http.Error(w, "disk\x1b full", http.StatusServiceUnavailable)
 		}
 	}))
@@ -165,6 +169,9 @@ func TestHealthCommand(t *testing.T) {
 	err := askHealth(t.Context(), srv.URL, "", io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "not well") || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("not well: %v", err)
+	}
+	if err := askHealth(t.Context(), srv.URL+"/moved", io.Discard); err == nil || !strings.Contains(err.Error(), "302") {
+		t.Errorf("sent elsewhere: %v", err)
 	}
 	srv.Close()
 	if err := askHealth(t.Context(), srv.URL, "", io.Discard); err == nil || !strings.Contains(err.Error(), "did not answer") {
