@@ -155,7 +155,7 @@ func TestSchema(t *testing.T) {
 
 // oneShot are services that do something and end; all others run, and must say
 // whether they are well.
-var oneShot = []string{"hammer", "topics", "verify"}
+var oneShot = []string{"hammer", "topics", "verify", "witness-new"}
 
 func TestServices(t *testing.T) {
 	p := load(t)

@@ -44,10 +44,14 @@ func watched(t *testing.T, hears *lockedBuffer) (policy []byte, server *httptest
 	key := held("witness")
 	const name = "example.org/witness"
 	v := must(note.NewVerifier(ledger.NoteVerifierKey(origin, held("log").Public())))
-	w, err := witness.New(witness.Options{
+	o := witness.Options{
 		Dir: t.TempDir(), Signer: must(ledger.CosignatureSigner(context.Background(), name, key, time.Now)), Logs: []note.Verifier{v},
 		Log: slog.New(slog.NewTextHandler(hears, nil)),
-	})
+	}
+	if err := witness.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	w, err := witness.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,11 @@ func TestWitnessAcceptsTheRestoredLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := witness.New(witness.Options{Dir: filepath.Join(base, "witness"), Signer: signer, Logs: testPolicy(t).LogVerifiers()})
+	wo := witness.Options{Dir: filepath.Join(base, "witness"), Signer: signer, Logs: testPolicy(t).LogVerifiers()}
+	if err := witness.Create(wo); err != nil {
+		t.Fatal(err)
+	}
+	w, err := witness.New(wo)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,25 +69,25 @@ func (w *Witness) addCheckpoint(rw http.ResponseWriter, hr *http.Request) {
 	b, err := io.ReadAll(http.MaxBytesReader(rw, hr.Body, maxBody))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			http.Error(rw, fmt.Sprintf("the request has more than %d bytes", maxBody), http.StatusRequestEntityTooLarge)
+			w.refuse(rw, "", fmt.Sprintf("the request has more than %d bytes", maxBody), http.StatusRequestEntityTooLarge)
 			return
 		}
-		http.Error(rw, "the request broke off", http.StatusBadRequest)
+		w.refuse(rw, "", "the request was interrupted", http.StatusBadRequest)
 		return
 	}
 	r, err := parseRequest(b)
 	if err != nil {
-		http.Error(rw, err.Error(), http.StatusBadRequest)
+		w.refuse(rw, "", err.Error(), http.StatusBadRequest)
 		return
 	}
 	l := w.logs[r.origin]
 	if l == nil {
-		http.Error(rw, "this witness does not know a log of that origin", http.StatusNotFound)
+		w.refuse(rw, "", "this witness does not know a log of that origin", http.StatusNotFound)
 		return
 	}
 	sigs := signedBy(r.note, l.keys...)
 	if len(sigs) == 0 {
-		http.Error(rw, "no key that this witness trusts for the log signed the checkpoint", http.StatusForbidden)
+		w.refuse(rw, l.origin, "no key that this witness trusts for the log signed the checkpoint", http.StatusForbidden)
 		return
 	}
 
@@ -103,14 +103,14 @@ func (w *Witness) addCheckpoint(rw http.ResponseWriter, hr *http.Request) {
 		rw.WriteHeader(a.status)
 		fmt.Fprintln(rw, strconv.FormatUint(l.last.size, 10))
 	case a.status != http.StatusOK:
-		http.Error(rw, a.words, a.status)
+		w.refuse(rw, l.origin, a.words, a.status)
 	default:
 		sig, err := w.accept(l, r, sigs)
-		w.health(l.origin, err)
+		w.done(l, err)
 		if err != nil {
 			w.tell(l, "fault", slog.LevelError, "no cosignature", "size", r.size, "error", err)
 			// Who asks need not know our paths.
-			http.Error(rw, "the witness could not record or sign the checkpoint; try again later", http.StatusInternalServerError)
+			w.refuse(rw, l.origin, "the witness could not record or sign the checkpoint; try again later", http.StatusInternalServerError)
 			return
 		}
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -130,6 +130,9 @@ func (w *Witness) accept(l *log, r request, sigs []note.Signature) (note.Signatu
 	err = disk.Replace(l.path(), 0o600, disk.Bytes(next.raw))
 	if err == nil || errors.Is(err, disk.ErrUnsynced) {
 		l.last = next // it can be seen, so it is what was said
+	}
+	if err == nil {
+		err = w.signed(l.origin)
 	}
 	if err != nil {
 		return note.Signature{}, fmt.Errorf("record the checkpoint: %w", err)

@@ -2,6 +2,7 @@ package witness
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -47,10 +48,14 @@ func child(dir string, dies bool) error {
 	if err != nil {
 		return err
 	}
-	w, err := New(Options{
+	o := Options{
 		Dir: dir, Logs: []note.Verifier{key}, Signer: newCosigner("witness.test/w1", time.Now),
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	})
+	}
+	if err := Create(o); err != nil && !errors.Is(err, ErrBegun) {
+		return err
+	}
+	w, err := New(o)
 	if err != nil {
 		return err
 	}

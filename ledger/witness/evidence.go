@@ -34,6 +34,9 @@ type evidence struct {
 // found says what does not fit, and keeps both checkpoints. The same checkpoint
 // is kept once.
 func (w *Witness) found(l *log, f finding, r request, offered []byte) {
+	w.mu.Lock()
+	w.m.found[l.origin][f]++
+	w.mu.Unlock()
 	if f == shrunk {
 		w.tell(l, string(f), slog.LevelWarn, "not signed: the log was rolled back, or somebody sends an old checkpoint again", "size", r.size, "cosigned", l.last.size)
 		return

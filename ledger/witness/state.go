@@ -34,6 +34,9 @@ func (w *Witness) load(l *log) (state, error) {
 	}
 	f, err := os.Open(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
+		if w.memory.has(l.origin) {
+			return state{}, l.lost()
+		}
 		// A log never seen is one of size 0.
 		return state{tree: tree{l.origin, 0, [32]byte(rfc6962.DefaultHasher.EmptyRoot())}}, nil
 	}

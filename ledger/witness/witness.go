@@ -8,7 +8,8 @@
 // signatures never goes back.
 //
 // What it refuses: logs that it was not told of, a proof that does not fit, a
-// second process in its directory, and to forget. A fork is said aloud, and both
+// second process in its directory, and to forget: a directory without its memory
+// is not begun anew unless somebody says so (Create). A fork is said aloud, and both
 // checkpoints are kept: together they convict the log's key.
 //
 // What it cannot know is whether the entries are true. A witness that the log's
@@ -35,7 +36,7 @@ import (
 // Options say whose log is witnessed, and by whom.
 type Options struct {
 	// Dir holds what was signed. It belongs to one witness key, and to one
-	// process at a time. It is made when it is not there.
+	// process at a time.
 	Dir string
 	// Signer makes cosignatures: type 4 of the note format, a time and a
 	// signature.
@@ -53,15 +54,17 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Witness answers POST /add-checkpoint and GET /healthz.
+// Witness answers POST /add-checkpoint, GET /healthz and GET /metrics.
 type Witness struct {
 	o    Options
 	lock *os.File
 	logs map[string]*log // by origin; fixed after New
 	mux  *http.ServeMux
 
-	mu   sync.Mutex
-	sick map[string]error // by origin: why its last checkpoint was not signed, when that is our own fault
+	mu     sync.Mutex
+	memory memory
+	sick   map[string]error // by origin: why its last checkpoint was not signed, when that is our own fault
+	m      counters
 }
 
 // log is one log's place in a witness. Its lock makes the comparison with the
@@ -84,10 +87,34 @@ var (
 	// ErrState: what lies in the directory is not what this witness wrote.
 	// Starting without it would let the log begin anew, so it is not passed over.
 	ErrState = errors.New("the witness's memory of a log does not fit")
+	// ErrNotBegun: the directory has no memory of any witness. Find the one that has,
+	// or Create one for a key that has never signed.
+	ErrNotBegun = errors.New("no witness was begun in this directory")
+	// ErrBegun: Create was called where a witness is. Open it by New.
+	ErrBegun = errors.New("a witness was begun in this directory already")
 )
 
 // New takes the directory and reads what was signed before.
 func New(o Options) (*Witness, error) {
+	lock, err := o.take()
+	if err != nil {
+		return nil, err
+	}
+	w := &Witness{o: o, lock: lock, logs: map[string]*log{}, sick: map[string]error{}}
+	if err := w.open(); err != nil {
+		_ = lock.Close() // the error that is returned matters more
+		return nil, err
+	}
+	w.begin()
+	w.mux = http.NewServeMux()
+	w.mux.HandleFunc("POST /add-checkpoint", w.addCheckpoint)
+	w.mux.HandleFunc("GET /healthz", w.healthz)
+	w.mux.HandleFunc("GET /metrics", w.serveMetrics)
+	return w, nil
+}
+
+// take fills what was left out and locks the directory, which is made if need be.
+func (o *Options) take() (*os.File, error) {
 	switch {
 	case o.Dir == "":
 		return nil, errors.New("witness: no directory was given")
@@ -109,21 +136,13 @@ func New(o Options) (*Witness, error) {
 	if errors.Is(err, disk.ErrLocked) {
 		err = fmt.Errorf("%w: %w", ErrInUse, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	w := &Witness{o: o, lock: lock, logs: map[string]*log{}, sick: map[string]error{}}
-	if err := w.open(); err != nil {
-		_ = lock.Close() // the error that is returned matters more
-		return nil, err
-	}
-	w.mux = http.NewServeMux()
-	w.mux.HandleFunc("POST /add-checkpoint", w.addCheckpoint)
-	w.mux.HandleFunc("GET /healthz", w.healthz)
-	return w, nil
+	return lock, err
 }
 
-func (w *Witness) open() error {
+func (w *Witness) open() (err error) {
+	if w.memory, err = readMemory(w.o); err != nil {
+		return err
+	}
 	for _, v := range w.o.Logs {
 		l := w.logs[v.Name()]
 		if l == nil {
@@ -146,9 +165,13 @@ func (w *Witness) open() error {
 				return fmt.Errorf("sync the witness's directory: %w", err)
 			}
 		}
-		var err error
 		if l.last, err = w.load(l); err != nil {
 			return err
+		}
+		if l.last.raw != nil { // it may have died between the two files
+			if err := w.signed(l.origin); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -170,14 +193,4 @@ func (w *Witness) healthz(rw http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(rw, "ok")
-}
-
-func (w *Witness) health(origin string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil {
-		delete(w.sick, origin)
-		return
-	}
-	w.sick[origin] = err
 }

@@ -186,12 +186,21 @@ func open(tb testing.TB, o Options) *Witness {
 		c := newCosigner("witness.test/w1", time.Now)
 		o.Signer, o.Verifier = c, c.verifier(tb)
 	}
+	begin(tb, o)
 	w, err := New(o)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { w.Close() })
 	return w
+}
+
+// begin makes a directory a witness's, unless it is one.
+func begin(tb testing.TB, o Options) {
+	tb.Helper()
+	if err := Create(o); err != nil && !errors.Is(err, ErrBegun) {
+		tb.Fatal(err)
+	}
 }
 
 func post(h http.Handler, body string) *httptest.ResponseRecorder {

@@ -226,9 +226,12 @@ func openOffice(t *testing.T, brokers []string, trust string) *office {
 	o.witKey = key("witness", "--kind", "witness", "--name", "witness.example.org")
 	at := freeAddress(t)
 	write(t, o.policy, fmt.Sprintf("log %s\nwitness first %s http://%s/\nquorum first\n", o.logKey, o.witKey, at), 0o644)
-	o.witness = startDaemon(t, dir, "witness", assayProgram(t), "ledger", "witness",
-		"--dir", filepath.Join(dir, "witness"), "--key", filepath.Join(dir, "witness.key"), "--name", "witness.example.org",
-		"--passphrase-file", o.phrase, "--policy", o.policy, "--listen", at)
+	witness := []string{
+		assayProgram(t), "ledger", "witness", "--dir", filepath.Join(dir, "witness"), "--key", filepath.Join(dir, "witness.key"), "--name", "witness.example.org",
+		"--passphrase-file", o.phrase, "--policy", o.policy, "--listen", at,
+	}
+	command(t, 0, append(witness[1:len(witness):len(witness)], "--new")...)
+	o.witness = startDaemon(t, dir, "witness", witness...)
 	o.url = "http://" + freeAddress(t)
 	until(t, "the witness answers", 20*time.Second, func() (bool, string) {
 		_, err := get("http://" + at + "/healthz")

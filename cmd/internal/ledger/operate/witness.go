@@ -23,6 +23,7 @@ type witnessFlags struct {
 	listen            cli.Listener
 	dir, name, policy string
 	logs              []string
+	create            bool
 }
 
 func newLedgerWitness() *cobra.Command {
@@ -36,11 +37,14 @@ signed. A fork or a log that shrank is refused and said aloud; the checkpoints o
 a fork are kept in the directory, as evidence against the log's key.
 
 The directory is the witness's memory and belongs to its key: never start a
-witness from an old copy of it, and never run two with one key.
+witness from an old copy of it, and never run two with one key. It is made once,
+by --new; a witness whose directory or whose checkpoint of a log is gone does not
+start, for it would sign a second history.
 
 A witness that the log's own operator runs proves little. Run one for somebody
 else's log, and ask them to run one for yours.`,
 		Example: `  assay ledger keygen witness --kind witness --name witness.example.org/w1
+  assay ledger witness --dir witness-state --key witness.key --name witness.example.org/w1 --policy policy.txt --new
   assay ledger witness --dir witness-state --key witness.key --name witness.example.org/w1 --policy policy.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,6 +54,7 @@ else's log, and ask them to run one for yours.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.dir, "dir", "", "the witness's `directory`: what it has signed (needed)")
+	fs.BoolVar(&f.create, "new", false, "make the directory of a key that has never signed, and end")
 	fs.StringVar(&f.name, "name", "", "the witness's name, as its key was made with (needed)")
 	f.key.Register(fs, "key")
 	fs.StringArrayVar(&f.logs, "log", nil, "a log's verifier `key`, NAME+HASH+KEY; may be repeated")
@@ -90,10 +95,18 @@ func (f *witnessFlags) serve(ctx context.Context, key ledger.Signer, logs []note
 	if err != nil {
 		return fmt.Errorf("the witness's own key: %w", err)
 	}
-	w, err := witness.New(witness.Options{
+	o := witness.Options{
 		Dir: f.dir, Signer: signer, Verifier: verifier, Logs: logs, Now: now,
 		Log: cli.Log(ctx),
-	})
+	}
+	if f.create {
+		if err := witness.Create(o); err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "made %s; start the witness without --new\n", f.dir)
+		return nil
+	}
+	w, err := witness.New(o)
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,16 @@ func TestWitnessCommand(t *testing.T) {
 	if err := f.serve(t.Context(), key, logs, time.Now, io.Discard); !errors.Is(err, ledger.ErrNoteName) {
 		t.Errorf("a name with a space: %v", err)
 	}
+	f = good
+	if err := f.serve(t.Context(), key, logs, time.Now, io.Discard); !errors.Is(err, witness.ErrNotBegun) || !strings.Contains(err.Error(), "--new") {
+		t.Errorf("a directory that nobody made: %v", err)
+	}
+	f.create = true
+	for _, want := range []error{nil, witness.ErrBegun} {
+		if err := f.serve(t.Context(), key, logs, time.Now, io.Discard); !errors.Is(err, want) {
+			t.Errorf("--new: %v, want %v", err, want)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var said lockedBuffer
