@@ -8,8 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/tessera"
+
+	"github.com/assay-bench/assay/ledger/tlog"
 )
 
 // appendAll logs what comes until the channel is closed or work ends. One batch
@@ -98,12 +99,8 @@ func batchOf(cs []checked, size int) int {
 func (n *Notary) append(batch []checked) error {
 	var add []*checked
 	var events, again, doubles uint64
-	own := map[ulid.ULID]bool{} // of this batch
 	for i := range batch {
 		c := &batch[i]
-		if c.offset < n.handled[c.partition] {
-			c.fate = inLogAlready // the feed gave it twice, or it was done before the start
-		}
 		switch c.fate {
 		case passedOver:
 			events++
@@ -111,20 +108,17 @@ func (n *Notary) append(batch []checked) error {
 			again++
 		case refusedRecord:
 			n.refused.add(c.refusal)
-			if k := n.m.refuse(c.refusal.Reason); powerOfTen(k) {
+			if k := n.m.refuse(c.refusal.Reason, n.o.Now()); powerOfTen(k) {
 				n.o.Log.Warn("a record was refused", "partition", c.partition, "offset", c.offset, "reason", c.refusal.Reason, "so_far", k, "why", c.refusal.Why)
 			}
+		case duplicate:
+			doubles++
 		case toBeLogged:
-			if own[c.id] || n.ids.recent(c.id) {
-				doubles++
-				continue
-			}
-			own[c.id] = true
 			add = append(add, c)
 		}
 		if len(n.start.old) > 0 && c.offset+1 >= n.start.old[c.partition] {
 			if delete(n.start.old, c.partition); len(n.start.old) == 0 {
-				n.ids.older = nil
+				n.ids.recentOnly()
 			}
 		}
 	}
@@ -154,7 +148,7 @@ func (n *Notary) addAll(add []*checked) error {
 	for i, c := range add {
 		futures[i] = n.appender.Add(context.Background(), c.entry)
 	}
-	batch := make([]ulid.ULID, len(add))
+	batch := make([]tlog.Mark, len(add))
 	placed := make([]bool, len(add))
 	ordered := true
 	var failed error
@@ -173,7 +167,7 @@ func (n *Notary) addAll(add []*checked) error {
 		if failed != nil {
 			continue
 		}
-		batch[k], placed[k] = add[i].id, true
+		batch[k], placed[k] = add[i].mark, true
 		ordered = ordered && k == uint64(i)
 		if k == uint64(len(add))-1 {
 			n.leaf = add[i].entry.LeafHash()

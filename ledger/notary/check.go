@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/tessera"
 
 	"github.com/assay-bench/assay/internal/parallel"
 	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/tlog"
 )
 
 // fate is what becomes of a record.
@@ -20,6 +20,7 @@ const (
 	undecided     fate = iota
 	passedOver         // an event: for people, not for the log
 	inLogAlready       // read again after a start
+	duplicate          // the same bytes were logged from another place
 	refusedRecord      // on record with its reason
 	toBeLogged
 )
@@ -30,7 +31,7 @@ type checked struct {
 	offset    int64
 	fate      fate
 	refusal   refusal
-	id        ulid.ULID
+	mark      tlog.Mark
 	aboutKey  bool           // a key statement or a revocation
 	entry     *tessera.Entry // hashed already, so that appending is quick
 }
@@ -48,87 +49,139 @@ type parsed struct {
 func (n *Notary) check(ctx context.Context, in []Incoming) []checked {
 	out := make([]checked, len(in))
 	ps := make([]parsed, len(in))
-	parallel.Do(ctx, len(in), func(i int) { out[i] = n.read(&in[i], &ps[i]) })
+	for i := range in {
+		out[i] = n.meet(&in[i])
+	}
+	now := n.o.Now()
+	parallel.Do(ctx, len(in), func(i int) { n.read(&in[i], &ps[i], &out[i], now) })
+	n.looks.passed(in)
 	from := 0
 	for i := range out {
 		if out[i].aboutKey && out[i].fate == undecided {
-			n.judge(ctx, in, ps, out, from, i)
-			n.judgeOne(&in[i], &ps[i], &out[i])
+			n.settle(ctx, in[from:i], ps[from:i], out[from:i])
+			n.settle(ctx, in[i:i+1], ps[i:i+1], out[i:i+1])
 			from = i + 1
 		}
 	}
-	n.judge(ctx, in, ps, out, from, len(out))
+	n.settle(ctx, in[from:], ps[from:], out[from:])
 	return out
 }
 
-func (n *Notary) judge(ctx context.Context, in []Incoming, ps []parsed, out []checked, from, to int) {
-	parallel.Do(ctx, to-from, func(i int) { n.judgeOne(&in[from+i], &ps[from+i], &out[from+i]) })
+// settle judges signatures on all cores, and then ids in the records' order.
+func (n *Notary) settle(ctx context.Context, in []Incoming, ps []parsed, out []checked) {
+	parallel.Do(ctx, len(in), func(i int) { n.judge(&in[i], &ps[i], &out[i]) })
+	for i := range out {
+		if out[i].fate == toBeLogged {
+			n.claim(&in[i], &out[i])
+		}
+	}
 }
 
-// read does everything that needs no key.
-func (n *Notary) read(in *Incoming, p *parsed) checked {
-	c := checked{partition: in.Partition, offset: in.Offset, id: in.Record.ID}
-	refuse := func(r Reason, why error) checked {
-		c.fate, c.refusal = refusedRecord, newRefusal(*in, r, why)
-		return c
-	}
-	if n.known(in.Partition, in.Offset) {
+// meet begins with a record. What was dealt with before is done: before this
+// start, or in it, where the feed gives a record twice.
+func (n *Notary) meet(in *Incoming) checked {
+	c := checked{partition: in.Partition, offset: in.Offset}
+	if n.known(in.Partition, in.Offset) || in.Offset < n.next[in.Partition] {
 		c.fate = inLogAlready
 		return c
 	}
-	if in.Err != nil {
-		return refuse(ReasonRecord, in.Err)
-	}
-	if err := in.Record.Check(); err != nil {
-		return refuse(ReasonRecord, err)
-	}
-	if in.Record.Kind == ledger.KindEvent {
-		c.fate = passedOver
-		return c
-	}
-	if in.Time.UnixMilli() <= 0 {
-		return refuse(ReasonTime, errors.New("the broker gave it no time; the topic needs message.timestamp.type=LogAppendTime"))
-	}
-	var err error
-	if p.envelope, err = ledger.ReadEnvelope(in.Record.Value); err != nil {
-		return refuse(ReasonEnvelope, err)
-	}
-	if p.statement, p.stamp, err = ledger.ParseStatement(p.envelope.Payload); err != nil {
-		return refuse(ReasonStatement, err)
-	}
-	if p.stamp.ID != in.Record.ID {
-		return refuse(ReasonID, fmt.Errorf("its header says %s, its statement %s: an old statement sent under a new id", in.Record.ID, p.stamp.ID))
-	}
-	if p.stamp.Node != in.Record.Node {
-		return refuse(ReasonNode, fmt.Errorf("its key is the node %.80q, its statement is of %.80q", in.Record.Node, p.stamp.Node))
-	}
-	if err := shape(p.statement); err != nil {
-		return refuse(ReasonSchema, err)
-	}
-	c.aboutKey = p.statement.AboutKey()
+	n.next[in.Partition] = in.Offset + 1
 	return c
 }
 
-// judgeOne asks whether the signature counts, and makes the entry.
-func (n *Notary) judgeOne(in *Incoming, p *parsed, c *checked) {
+// rewind forgets what was met and not appended: it is read again.
+func (n *Notary) rewind() {
+	n.next = map[int32]int64{}
+	n.ids.restart()
+}
+
+// read does everything that needs no key.
+func (n *Notary) read(in *Incoming, p *parsed, c *checked, now time.Time) {
 	if c.fate != undecided {
 		return
 	}
-	// The entry has whole milliseconds, and whoever checks it later has no more.
-	at := time.UnixMilli(in.Time.UnixMilli()).UTC()
-	_, err := n.o.Keys.Check(p.envelope, p.statement, p.stamp, at)
-	reason := reasonOf(err)
-	if err == nil && c.aboutKey {
-		if err = n.o.Keys.AddLogged(in.Record.Value, at); err != nil {
-			reason = ReasonKeyring
-		}
+	if reason, err := n.parse(in, p, c, now); err != nil {
+		c.refuse(in, reason, err)
 	}
-	if err != nil {
-		c.fate, c.refusal = refusedRecord, newRefusal(*in, reason, err)
+}
+
+func (n *Notary) parse(in *Incoming, p *parsed, c *checked, now time.Time) (Reason, error) {
+	if in.Err != nil {
+		return ReasonRecord, in.Err
+	}
+	if err := in.Record.Check(); err != nil {
+		return ReasonRecord, err
+	}
+	if in.Record.Kind == ledger.KindEvent {
+		c.fate = passedOver
+		return "", nil
+	}
+	if in.Time.UnixMilli() <= 0 {
+		return ReasonTime, errors.New("the broker gave it no time; the topic needs message.timestamp.type=LogAppendTime")
+	}
+	if err := n.clocks(in, now); err != nil {
+		return ReasonClock, err
+	}
+	var err error
+	if p.envelope, err = ledger.ReadEnvelope(in.Record.Value); err != nil {
+		return ReasonEnvelope, err
+	}
+	if p.statement, p.stamp, err = ledger.ParseStatement(p.envelope.Payload); err != nil {
+		return ReasonStatement, err
+	}
+	if p.stamp.ID != in.Record.ID {
+		return ReasonID, fmt.Errorf("its header says %s, its statement %s: an old statement sent under a new id", in.Record.ID, p.stamp.ID)
+	}
+	if p.stamp.Node != in.Record.Node {
+		return ReasonNode, fmt.Errorf("its key is the node %.80q, its statement is of %.80q", in.Record.Node, p.stamp.Node)
+	}
+	if err := shape(p.statement); err != nil {
+		return ReasonSchema, err
+	}
+	c.aboutKey = p.statement.AboutKey()
+	return "", nil
+}
+
+// judge asks whether the signature counts, and makes the entry.
+func (n *Notary) judge(in *Incoming, p *parsed, c *checked) {
+	if c.fate != undecided {
 		return
 	}
-	e := ledger.Entry{Position: in.Position, Time: at, ID: c.id, Envelope: in.Record.Value}
+	at := entryTime(in)
+	if _, err := n.o.Keys.Check(p.envelope, p.statement, p.stamp, at); err != nil {
+		c.refuse(in, reasonOf(err), err)
+		return
+	}
+	e := ledger.Entry{Position: in.Position, Time: at, ID: in.Record.ID, Envelope: in.Record.Value}
 	c.entry, c.fate = tessera.NewEntry(e.Encode()), toBeLogged
+	c.mark = tlog.MarkOf(in.Record.ID, in.Record.Value)
+}
+
+// entryTime has whole milliseconds: whoever checks the entry later has no more.
+func entryTime(in *Incoming) time.Time { return time.UnixMilli(in.Time.UnixMilli()).UTC() }
+
+// claim takes the statement's id for it, and gives a statement about a key to the
+// keyring: only what will be in the log may count.
+func (n *Notary) claim(in *Incoming, c *checked) {
+	switch n.ids.claim(c.mark) {
+	case sameBytes:
+		c.fate = duplicate
+		return
+	case otherBytes:
+		c.refuse(in, ReasonIDUsed, fmt.Errorf("its key has signed another statement with the id %s before: a statement that is changed needs a new id", c.mark.ID))
+		return
+	}
+	if !c.aboutKey {
+		return
+	}
+	if err := n.o.Keys.AddLogged(in.Record.Value, entryTime(in)); err != nil {
+		n.ids.unclaim(c.mark.Name)
+		c.refuse(in, ReasonKeyring, err)
+	}
+}
+
+func (c *checked) refuse(in *Incoming, r Reason, why error) {
+	c.fate, c.refusal = refusedRecord, newRefusal(*in, r, why)
 }
 
 func reasonOf(err error) Reason {

@@ -15,7 +15,9 @@
 // since what is behind it in the queue may still succeed and only a look at the
 // log can tell.
 //
-// Time is the broker's. The notary's own clock decides nothing about a record.
+// Time is the broker's. The notary's own clock only says when the broker's cannot
+// be right: it lies in the future, or before a time at which the record was not
+// there yet.
 //
 // docs/formats/log.md specifies the files and the HTTP paths.
 package notary

@@ -232,6 +232,7 @@ func options(t testing.TB, dir string) Options {
 	return Options{
 		Dir: dir, Keys: keyring(), Signer: logSigner(), BatchSize: 64, BatchAge: 5 * time.Millisecond,
 		CheckpointInterval: 100 * time.Millisecond, SaveInterval: 30 * time.Millisecond, WitnessTimeout: time.Second,
+		Now: func() time.Time { return epoch.Add(time.Minute) },
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}
 }
@@ -422,4 +423,13 @@ func fsck(t testing.TB, dir string) {
 	if !r.OK() {
 		t.Errorf("fsck: %+v", r.Problems)
 	}
+}
+
+// checker is as much of a notary as checks records.
+func checker(o Options) *Notary {
+	o.MaxClockDifference = time.Hour
+	n := &Notary{o: o, start: start{places: newPlaces()}, ids: &ids{}}
+	n.ids.clear(1 << 10)
+	n.rewind()
+	return n
 }

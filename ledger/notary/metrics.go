@@ -18,6 +18,7 @@ type counters struct {
 	again     uint64
 	doubles   uint64
 	refused   map[Reason]uint64
+	clockOff  time.Time // when a record was last refused for its time
 	handled   map[int32]int64
 	ends      map[int32]int64
 	progress  time.Time // when a record was last dealt with
@@ -70,9 +71,12 @@ func (c *counters) asked(ranges map[int32]Range, err error, now time.Time) {
 	c.see(ranges, now)
 }
 
-func (c *counters) refuse(r Reason) uint64 {
+func (c *counters) refuse(r Reason, now time.Time) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r == ReasonClock {
+		c.clockOff = now
+	}
 	c.refused[r]++
 	return c.refused[r]
 }
@@ -109,6 +113,8 @@ func (c *counters) trouble(now time.Time) error {
 		return fmt.Errorf("it has not begun to read")
 	case c.feedError != nil && now.Sub(c.answered) > patience:
 		return fmt.Errorf("the topic gives no answer since %s: %w", c.answered.UTC().Format(time.RFC3339), c.feedError)
+	case !c.clockOff.IsZero() && now.Sub(c.clockOff) <= patience:
+		return fmt.Errorf("the broker's clock and this one differ by too much: %d records were refused for that, the last at %s; refused.jsonl names them", c.refused[ReasonClock], c.clockOff.UTC().Format(time.RFC3339))
 	case now.Sub(c.progress) <= patience:
 		return nil
 	}

@@ -35,10 +35,12 @@ type Notary struct {
 
 	ids     *ids
 	refused *refusals
+	looks   looks
 
 	// What is in the log, as it was read on start, and how far we are since.
 	start   start
 	handled map[int32]int64  // everything below is done; by the appending goroutine only
+	next    map[int32]int64  // everything below was met since Run; by the checking goroutine only
 	last    map[int32]uint64 // index of each partition's last entry
 	keys    []uint64
 	size    uint64
@@ -85,7 +87,7 @@ func open(ctx context.Context, o Options) (_ *Notary, err error) {
 	if n.ids, err = openIDs(o.Dir, o.Window); err != nil {
 		return nil, err
 	}
-	if n.refused, err = openRefusals(o.Dir); err != nil {
+	if n.refused, err = openRefusals(o.Dir, o.RefusedBytes); err != nil {
 		return nil, err
 	}
 	if err := n.recover(ctx); err != nil {
@@ -219,6 +221,8 @@ func (n *Notary) Run(ctx context.Context, feed Feed) (err error) {
 var errMorePartitions = errors.New("the topic has more partitions than before")
 
 func (n *Notary) run(ctx context.Context, feed Feed) error {
+	n.rewind()
+	asked := n.o.Now()
 	ranges, err := feed.Partitions(ctx)
 	if ctx.Err() != nil {
 		return nil
@@ -229,6 +233,7 @@ func (n *Notary) run(ctx context.Context, feed Feed) error {
 	if err != nil {
 		return err
 	}
+	n.looks.see(ranges, asked)
 	n.m.lag(ranges, n.handled, n.o.Now())
 
 	work, cancel := context.WithCancelCause(ctx)
@@ -301,10 +306,12 @@ func (n *Notary) watch(ctx context.Context, feed Feed, read map[int32]int64, sto
 			return
 		case <-t.C:
 		}
+		asked := n.o.Now()
 		ranges, err := feed.Partitions(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+		n.looks.see(ranges, asked)
 		n.m.asked(ranges, err, n.o.Now())
 		for p := range ranges {
 			if _, ok := read[p]; !ok && n.o.Partitions == nil {
@@ -336,7 +343,7 @@ func (n *Notary) save() error {
 	}
 	return positions{
 		Topic: n.o.Topic, Origin: n.o.Signer.Name(), Size: n.size, LastLeaf: hexOf(n.leaf), IDs: hexOf(sum),
-		Next: maps.Clone(n.handled), Last: maps.Clone(n.last), Keys: n.keys,
+		Next: maps.Clone(n.handled), Last: maps.Clone(n.last), Keys: n.keys, Looked: n.looks.last(),
 	}.write(n.o.Dir)
 }
 

@@ -71,7 +71,16 @@ type Options struct {
 	// it is logged; 1<<20 when zero.
 	Window int
 
-	// Now tells the time for ages in metrics and in refused.jsonl; time.Now when nil.
+	// MaxClockDifference is how far the broker's time of a record may lie after the
+	// notary's own clock, or before a time at which the record was not there yet.
+	// 10 minutes when zero.
+	MaxClockDifference time.Duration
+	// RefusedBytes is the size at which refused.jsonl is put aside and a new one is
+	// begun; 16 MiB when zero. MaxRefused such files are kept.
+	RefusedBytes int64
+
+	// Now tells the time: for ages in metrics, and to compare the broker's with;
+	// time.Now when nil.
 	Now func() time.Time
 	// Log has what a person should know; nil: nobody is told.
 	Log *slog.Logger
@@ -123,19 +132,21 @@ func (o *Options) fill() error {
 	def(&o.SaveInterval, time.Second)
 	def(&o.LookInterval, 5*time.Second)
 	def(&o.Window, 1<<20)
+	def(&o.MaxClockDifference, 10*time.Minute)
+	def(&o.RefusedBytes, 16<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.BatchSize < 1 || o.Window < 1 || o.BatchAge < 0 {
-		return errors.New("notary: batch size, batch age and window are positive")
+	if o.BatchSize < 1 || o.Window < 1 || o.BatchAge < 0 || o.MaxClockDifference < 0 || o.RefusedBytes < 0 {
+		return errors.New("notary: batch size, batch age, window, clock difference and size of refused.jsonl are positive")
 	}
 	return nil
 }
 
-func def[T int | time.Duration](v *T, d T) {
+func def[T int | int64 | time.Duration](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}

@@ -23,12 +23,13 @@ type positions struct {
 	Topic    string           `json:"topic"`
 	Origin   string           `json:"origin"`
 	Size     uint64           `json:"size"`
-	LastLeaf string           `json:"last_leaf"` // hash of entry Size-1, hexadecimal; empty at size 0
-	IDs      string           `json:"ids"`       // sha256 of the first Size ids
-	Next     map[int32]int64  `json:"next"`      // everything below was logged, refused or passed over
-	Last     map[int32]uint64 `json:"last"`      // index of the partition's last entry
-	Keys     []uint64         `json:"keys"`      // indices of entries with key statements and revocations
-	SHA256   string           `json:"sha256"`    // of this document with this member empty
+	LastLeaf string           `json:"last_leaf"`        // hash of entry Size-1, hexadecimal; empty at size 0
+	IDs      string           `json:"ids"`              // sha256 of the first Size ids
+	Next     map[int32]int64  `json:"next"`             // everything below was logged, refused or passed over
+	Last     map[int32]uint64 `json:"last"`             // index of the partition's last entry
+	Keys     []uint64         `json:"keys"`             // indices of entries with key statements and revocations
+	Looked   map[int32]look   `json:"looked,omitempty"` // where the partition ended when it was last looked at
+	SHA256   string           `json:"sha256"`           // of this document with this member empty
 }
 
 var (

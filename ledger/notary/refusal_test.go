@@ -126,6 +126,7 @@ func TestRefusals(t *testing.T) {
 		}), ReasonEarly, "not valid yet"},
 		{"logged after the key's time", with(func(in *Incoming) { in.Time = epoch.AddDate(2, 0, 0) }), ReasonExpired, "came too late"},
 		{"logged before the key's time, as by a broker's clock that stepped back", with(func(in *Incoming) { in.Time = epoch.AddDate(-1, 0, 0) }), ReasonEarly, "clocks"},
+		{"by a broker whose clock is ahead", with(func(in *Incoming) { in.Time = epoch.Add(time.Hour) }), ReasonClock, "59m0s after this notary's time"},
 		{"a key's own word", with(func(in *Incoming) { in.Record = keyRecord(selfSigned) }), ReasonKey, "vouches"},
 		{"certified by who may not", with(func(in *Incoming) { in.Record = keyRecord(byNode) }), ReasonRole, "authority"},
 		{"a long complaint", Incoming{Time: epoch, Err: errors.New(strings.Repeat("\x00é", 5000))}, ReasonRecord, "\x00é"},
@@ -139,7 +140,11 @@ func TestRefusals(t *testing.T) {
 			c.in.Topic = ledger.Topic
 			m.topic[0][at] = c.in
 			m.put(0, good())
-			n := mustNotarise(t, options(t, dir), m)
+			o := options(t, dir)
+			if c.want != ReasonClock && c.in.Time.After(epoch) {
+				o.Now = func() time.Time { return c.in.Time } // the record came in time
+			}
+			n := mustNotarise(t, o, m)
 			wantLogged(t, dir, m, func(in Incoming) bool { return envelopes(in) && in.Offset != int64(at) })
 			got := refusedIn(t, dir)
 			if len(got) != 1 || got[0].Reason != c.want || !strings.Contains(got[0].Why, c.say) || got[0].Offset != int64(at) {
@@ -152,7 +157,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A revocation takes effect by the broker's time, wherever the notary's clock is.
+// A revocation takes effect by the broker's time.
 func TestRevokedInTheMiddle(t *testing.T) {
 	dir, m := t.TempDir(), newMemory(1)
 	_, k := nodeKey("node-0")
@@ -163,9 +168,7 @@ func TestRevokedInTheMiddle(t *testing.T) {
 	m.clock = epoch.Add(3 * time.Second)
 	m.put(0, runRecord("node-0", 0), runRecord("node-0", 0))
 	want := func(in Incoming) bool { return in.Offset < 4 }
-	o := options(t, dir)
-	o.Now = func() time.Time { return epoch.AddDate(-20, 0, 0) }
-	mustNotarise(t, o, m)
+	mustNotarise(t, options(t, dir), m)
 	wantLogged(t, dir, m, want)
 
 	// Known again from the log after a start, with and without the hint.
@@ -195,7 +198,7 @@ func TestClockSteppingBack(t *testing.T) {
 	m.put(0, runRecord("node-0", 0), runRecord("node-0", 0))
 	o := options(t, dir)
 	k := 0
-	o.Now = func() time.Time { k++; return epoch.Add(-time.Duration(k) * time.Hour) }
+	o.Now = func() time.Time { k++; return epoch.Add(-time.Duration(k) * time.Millisecond) }
 	n := mustNotarise(t, o, m)
 	wantLogged(t, dir, m, envelopes)
 	if n.m.logged != 6 {
@@ -237,7 +240,7 @@ func TestKeyThenRunOnAllCores(t *testing.T) {
 			m.put(0, runRecord(node, 0))
 		}
 	}
-	n := &Notary{o: Options{Keys: keyring()}, start: start{places: newPlaces()}}
+	n := checker(options(t, ""))
 	for i, c := range n.check(t.Context(), m.topic[0]) {
 		if c.fate != toBeLogged {
 			t.Errorf("record %d: %+v", i, c.refusal)
@@ -290,23 +293,159 @@ func TestDuplicates(t *testing.T) {
 // when the topic must be read from its beginning.
 func TestDuplicatesAndTheWindow(t *testing.T) {
 	dir, m := t.TempDir(), filled(1, 4)
-	o := options(t, dir)
-	o.Window, o.BatchSize = 8, 4
+	small := func() Options {
+		o := options(t, dir)
+		o.Window, o.BatchSize = 8, 4
+		return o
+	}
 	near := int64(len(m.topic[0]))
 	m.put(0, m.topic[0][2].Record)
 	for range 40 {
 		m.put(0, runRecord("node-0", 0))
 	}
-	m.put(0, m.topic[0][4].Record)
-	mustNotarise(t, o, m)
+	mustNotarise(t, small(), m)
+	m.put(0, m.topic[0][4].Record) // after a start, when no more than the window is known
+	mustNotarise(t, small(), m)
 	want := func(in Incoming) bool { return envelopes(in) && in.Offset != near }
 	wantLogged(t, dir, m, want)
 	os.Remove(filepath.Join(dir, "positions.json"))
-	o = options(t, dir)
-	o.Window, o.BatchSize = 8, 4
-	n := mustNotarise(t, o, m)
+	n := mustNotarise(t, small(), m)
 	wantLogged(t, dir, m, want)
 	if n.ids.older != nil {
 		t.Error("all ids are kept in memory for ever")
 	}
+}
+
+// signedAt is a run of a node under an id that it may have used before; at makes
+// statements differ.
+func signedAt(id ulid.ULID, node string, at time.Time) ledger.Record {
+	return ledger.Record{ID: id, Kind: ledger.KindEnvelope, Node: node, Value: signed(held(node), statement(id, node, at, 0))}
+}
+
+// A statement with an id that its key has used is refused with its reason, in one
+// delivery, in the next and after a start; the same bytes are a duplicate; and
+// nobody keeps another's statement out by taking up its id.
+func TestAnIDIsUsedTwice(t *testing.T) {
+	dir, m := t.TempDir(), filled(2, 3)
+	m.batch = 5
+	first := runRecord("node-0", 0)
+	other := func(k int) ledger.Record {
+		return signedAt(first.ID, "node-0", epoch.Add(time.Duration(k)*time.Second))
+	}
+	refused := map[ledger.Position]bool{}
+	double := map[ledger.Position]bool{}
+	put := func(p int32, r ledger.Record, kind map[ledger.Position]bool) {
+		m.put(p, r)
+		if kind != nil {
+			kind[m.topic[p][len(m.topic[p])-1].Position] = true
+		}
+	}
+	put(0, first, nil)
+	put(0, other(1), refused)
+	put(0, first, double)
+	for range 20 {
+		put(0, runRecord("node-0", 0), nil)
+	}
+	put(0, other(2), refused)
+	put(1, signedAt(first.ID, "node-1", epoch), nil) // another node's key: its own id
+	put(1, signedAt(first.ID, "node-1", epoch.Add(time.Second)), refused)
+
+	n := mustNotarise(t, options(t, dir), m)
+	want := func(in Incoming) bool { return envelopes(in) && !refused[in.Position] && !double[in.Position] }
+	wantLogged(t, dir, m, want)
+	if n.m.refused[ReasonIDUsed] != 3 || n.m.doubles != 1 {
+		t.Errorf("refused %v, %d duplicates", n.m.refused, n.m.doubles)
+	}
+	for _, r := range refusedIn(t, dir) {
+		if r.Reason != ReasonIDUsed || !refused[ledger.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}] || !strings.Contains(r.Why, first.ID.String()) {
+			t.Errorf("refused %+v", r)
+		}
+	}
+
+	// After a start, with what is beside the log and without it.
+	for _, lose := range []string{"", "ids", "positions.json"} {
+		if lose != "" {
+			os.Remove(filepath.Join(dir, lose))
+		}
+		put(0, other(3), refused)
+		put(0, first, double)
+		put(1, other(4), refused)
+		mustNotarise(t, options(t, dir), m)
+		wantLogged(t, dir, m, want)
+	}
+	fsck(t, dir)
+
+	// Each is found by its key, and without one the last is.
+	h := n.Handler()
+	entries := readLog(t, dir)
+	for _, node := range []string{"node-0", "node-1"} {
+		_, body := get(t, h, "/lookup/"+first.ID.String()+"?key="+ledger.KeyID(held(node).Public()))
+		var at struct{ Index int }
+		if err := json.Unmarshal([]byte(body), &at); err != nil || entries[at.Index].ID != first.ID || must(ledger.ReadEnvelope(entries[at.Index].Envelope)).Signatures[0].KeyID != ledger.KeyID(held(node).Public()) {
+			t.Errorf("%s is found at %s, %v", node, body, err)
+		}
+	}
+	if r, _ := get(t, h, "/lookup/"+first.ID.String()+"?key="+ledger.KeyID(held("node-9").Public())); r.StatusCode != 404 {
+		t.Errorf("a key that signed nothing: %d", r.StatusCode)
+	}
+	if r, _ := get(t, h, "/lookup/"+first.ID.String()+"?key=nonsense"); r.StatusCode != 400 {
+		t.Errorf("no key: %d", r.StatusCode)
+	}
+}
+
+// A statement about a key that is not logged, for its id was used, does not count.
+func TestAKeyUnderAUsedIDDoesNotCount(t *testing.T) {
+	dir, m := t.TempDir(), newMemory(1)
+	_, a := nodeKey("a")
+	s := held("b")
+	b := must(ledger.StateKey(t.Context(), s.Public(), held("authority"), ledger.KeyOptions{
+		Node: "b", Owner: "Owner of b", ID: a.Stamp.ID, Now: epoch.Add(-time.Minute), NotAfter: epoch.AddDate(1, 0, 0),
+	}))
+	m.put(0, keyRecord(a), runRecord("a", 0), keyRecord(b), runRecord("b", 0))
+	n := mustNotarise(t, options(t, dir), m)
+	wantLogged(t, dir, m, func(in Incoming) bool { return in.Offset < 2 })
+	if n.m.refused[ReasonIDUsed] != 1 || n.m.refused[ReasonKey] != 1 {
+		t.Errorf("refused %v", n.m.refused)
+	}
+}
+
+// What the feed gives a second time after it was refused is not logged, and its
+// id stays free for the statement that is sent again.
+func TestWhatIsGivenTwiceKeepsNoID(t *testing.T) {
+	dir, m := t.TempDir(), newMemory(1)
+	_, k := nodeKey("node-0")
+	early := runRecord("node-0", 0)
+	m.put(0, early, keyRecord(k), early)
+	n := mustOpen(t, options(t, dir))
+	defer n.release()
+	if err := n.Run(t.Context(), &givesTwice{m, n}); err != nil {
+		t.Fatal(err)
+	}
+	if n.size != 2 {
+		t.Errorf("%d entries: the statement that was sent again is not in the log", n.size)
+	}
+}
+
+// givesTwice delivers its first record a second time when the first two are done.
+type givesTwice struct {
+	*memory
+	n *Notary
+}
+
+func (g *givesTwice) Read(_ context.Context, _ map[int32]int64, deliver func([]Incoming) error) error {
+	done := func(k int64) bool {
+		g.n.m.mu.Lock()
+		defer g.n.m.mu.Unlock()
+		return g.n.m.handled[0] >= k
+	}
+	rs := g.topic[0]
+	for _, part := range [][]Incoming{rs[:2], rs[:1], rs[2:]} {
+		if err := deliver(slices.Clone(part)); err != nil {
+			return err
+		}
+		for !done(2) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
 }

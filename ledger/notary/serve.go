@@ -12,6 +12,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/tessera/api/layout"
+
+	"github.com/assay-bench/assay/ledger/tlog"
 )
 
 // Handler serves the log and how the notary is. It serves what the published
@@ -128,12 +130,20 @@ func (n *Notary) serveLookup(w http.ResponseWriter, r *http.Request) {
 		words(w, http.StatusBadRequest, "not a ULID")
 		return
 	}
+	var key *[8]byte // nil: whoever signed it
+	if k := r.URL.Query().Get("key"); k != "" {
+		mark := tlog.KeyMark(k)
+		if key = &mark; mark == [8]byte{} {
+			words(w, http.StatusBadRequest, "not a key's id")
+			return
+		}
+	}
 	_, size, err := published(n.checkpointPath())
 	if err != nil {
 		words(w, http.StatusInternalServerError, "the checkpoint cannot be read")
 		return
 	}
-	switch index, ok, err := n.ids.find(id); {
+	switch index, ok, err := n.ids.find(id, key); {
 	case err != nil:
 		words(w, http.StatusInternalServerError, "ids cannot be read")
 	case !ok:

@@ -125,7 +125,7 @@ func TestLookupBeyondTheWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, e := range readAfter(t, n, dir) {
-		got, ok, err := n.ids.find(e.ID)
+		got, ok, err := n.ids.find(e.ID, nil)
 		if err != nil || !ok || got != uint64(i) {
 			t.Fatalf("entry %d is found at %d, %v, %v", i, got, ok, err)
 		}
@@ -162,6 +162,9 @@ func TestTrouble(t *testing.T) {
 	c.asked(nil, fmt.Errorf("no broker"), now)
 	step(0, "no broker")
 	c.asked(map[int32]Range{0: {0, 10}, 7: {0, 99}}, nil, now)
+	step(2*time.Minute, "")
+	c.refuse(ReasonClock, now)
+	step(0, "1 records were refused for that")
 	step(2*time.Minute, "")
 	c.stopped(ErrWrite)
 	step(0, "could not write")

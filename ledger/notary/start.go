@@ -10,11 +10,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/merkle/rfc6962"
 
 	"github.com/assay-bench/assay/internal/parallel"
 	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/tlog"
 )
 
 // start is what the log said when the notary was opened. It does not change
@@ -111,6 +111,7 @@ func (n *Notary) readBack(ctx context.Context, hint positions, size uint64) erro
 	n.last = map[int32]uint64{}
 	maps.Copy(n.start.before, hint.Next)
 	maps.Copy(n.last, hint.Last)
+	n.looks.take(hint.Looked)
 
 	from := hint.Size
 	want, err := hex.DecodeString(hint.IDs)
@@ -177,6 +178,7 @@ func (n *Notary) readBack(ctx context.Context, hint positions, size uint64) erro
 func (n *Notary) readBundle(ctx context.Context, known, first uint64, entries [][]byte) error {
 	es := make([]ledger.Entry, len(entries))
 	keyish := make([]bool, len(entries))
+	batch := make([]tlog.Mark, len(entries))
 	var mu sync.Mutex
 	var bad error
 	parallel.Do(ctx, len(entries), func(i int) {
@@ -185,16 +187,15 @@ func (n *Notary) readBundle(ctx context.Context, known, first uint64, entries []
 			mu.Lock()
 			defer mu.Unlock()
 			bad = fmt.Errorf("%w: entry %d: %w", ErrOtherLog, first+uint64(i), err)
-		} else if first+uint64(i) >= known {
-			keyish[i] = ledger.IsAboutKey(es[i].Envelope)
+			return
 		}
+		batch[i] = tlog.MarkOf(es[i].ID, es[i].Envelope)
+		keyish[i] = first+uint64(i) >= known && ledger.IsAboutKey(es[i].Envelope)
 	})
 	if err := errors.Join(bad, ctx.Err()); err != nil {
 		return err
 	}
-	batch := make([]ulid.ULID, len(es))
 	for i, e := range es {
-		batch[i] = e.ID
 		index := first + uint64(i)
 		if index < known {
 			continue

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/assay-bench/assay/ledger"
+	ourtlog "github.com/assay-bench/assay/ledger/tlog"
 )
 
 // Whatever is lost or wrong beside the log, the log says what is in it.
@@ -93,11 +94,11 @@ func TestFilesBesideTheLogAreOnlyHints(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, e := range readLog(t, dir) {
-				if len(ids) < 16*(i+1) || !bytes.Equal(ids[16*i:16*i+16], e.ID[:]) {
-					t.Fatalf("id %d is not the entry's", i)
+				if len(ids) < ourtlog.MarkSize*(i+1) || ourtlog.ParseMark(ids[ourtlog.MarkSize*i:]) != ourtlog.MarkOf(e.ID, e.Envelope) {
+					t.Fatalf("mark %d is not the entry's", i)
 				}
 			}
-			if len(ids) != 16*int(n.size) {
+			if len(ids) != ourtlog.MarkSize*int(n.size) {
 				t.Errorf("ids has %d bytes for %d entries", len(ids), n.size)
 			}
 		})

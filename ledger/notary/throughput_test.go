@@ -13,6 +13,7 @@ import (
 	"github.com/transparency-dev/tessera/storage/posix"
 
 	"github.com/assay-bench/assay/ledger"
+	ourtlog "github.com/assay-bench/assay/ledger/tlog"
 )
 
 // bare is Tessera with the notary's settings and nothing before it: entries are
@@ -73,7 +74,7 @@ func withoutChecks(t *testing.T, ins []Incoming, batch int) time.Duration {
 			cs := make([]checked, min(len(ins), batch))
 			for i, in := range ins[:len(cs)] {
 				e := ledger.Entry{Position: in.Position, Time: in.Time, ID: in.Record.ID, Envelope: in.Record.Value}
-				cs[i] = checked{partition: in.Partition, offset: in.Offset, fate: toBeLogged, id: in.Record.ID, entry: tessera.NewEntry(e.Encode())}
+				cs[i] = checked{partition: in.Partition, offset: in.Offset, fate: toBeLogged, mark: ourtlog.MarkOf(in.Record.ID, in.Record.Value), entry: tessera.NewEntry(e.Encode())}
 			}
 			ins = ins[len(cs):]
 			out <- cs
@@ -137,8 +138,7 @@ func TestThroughput(t *testing.T) {
 		unchecked = max(unchecked, rate(withoutChecks(t, m.topic[0], batch)))
 	}
 	begin := time.Now()
-	n := &Notary{o: options(t, ""), start: start{places: newPlaces()}}
-	n.o.Keys = keyring()
+	n := checker(options(t, ""))
 	if n.o.Keys.Add(k.Envelope) != nil {
 		t.Fatal("the key is not taken")
 	}
@@ -174,12 +174,13 @@ func BenchmarkCheck(b *testing.B) {
 			m.put(0, runRecord("node-0", pad))
 		}
 		b.Run(fmt.Sprintf("%d bytes", len(m.topic[0][0].Record.Value)), func(b *testing.B) {
-			n := &Notary{o: options(nil, ""), start: start{places: newPlaces()}}
+			n := checker(options(nil, ""))
 			if err := n.o.Keys.Add(k.Envelope); err != nil {
 				b.Fatal(err)
 			}
 			cpu := cpuTime(b)
 			for b.Loop() {
+				n.rewind()
 				if c := n.check(b.Context(), m.topic[0]); c[records-1].fate != toBeLogged {
 					b.Fatalf("%+v", c[records-1])
 				}

@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/tessera/api/layout"
 
 	"github.com/assay-bench/assay/internal/parallel"
@@ -24,7 +23,7 @@ func (c *checker) readLeaves(ctx context.Context, k chunk) error {
 			c.problem(k.bundleFile(), "entry %d: %v", index, err)
 			continue
 		}
-		c.seen.id(e.ID)
+		c.seen.name(NameOf(e.ID, e.Envelope))
 		if !c.seen.position(e.Position) {
 			c.problem(k.bundleFile(), "entry %d: record %d/%d of %s is in the log a second time", index, e.Partition, e.Offset, e.Topic)
 		}
@@ -118,11 +117,11 @@ func (c *checker) compareRecords(ctx context.Context, k chunk, list []leafEntry)
 	return nil
 }
 
-// seen remembers ids and positions over a whole log in little memory: 8 bytes
-// for an id, and about a bit for a position.
+// seen remembers names and positions over a whole log in little memory: 8 bytes
+// for a name, and about a bit for a position.
 type seen struct {
 	seed      maphash.Seed
-	ids       []uint64 // hashes; two that are the same are looked at again
+	names     []uint64 // hashes; two that are the same are looked at again
 	positions map[stretch]*[8]uint64
 }
 
@@ -133,11 +132,11 @@ type stretch struct {
 	number    int64
 }
 
-func (s *seen) id(id ulid.ULID) {
-	if s.ids == nil {
+func (s *seen) name(n Name) {
+	if s.names == nil {
 		s.seed = maphash.MakeSeed()
 	}
-	s.ids = append(s.ids, maphash.Bytes(s.seed, id[:]))
+	s.names = append(s.names, maphash.Comparable(s.seed, n))
 }
 
 // position remembers a position and reports whether it is new.
@@ -159,39 +158,47 @@ func (s *seen) position(p ledger.Position) bool {
 	return true
 }
 
-// duplicates names ids that are in the log more than once. Only when hashes of
-// ids are the same the log is read again.
+// duplicates reports what is in the log more than once. Only when hashes of names
+// are the same the log is read again.
 func (s *seen) duplicates(ctx context.Context, c *checker) error {
-	slices.Sort(s.ids)
+	slices.Sort(s.names)
 	twice := map[uint64]bool{}
-	for i := 1; i < len(s.ids); i++ {
-		if s.ids[i] == s.ids[i-1] {
-			twice[s.ids[i]] = true
+	for i := 1; i < len(s.names); i++ {
+		if s.names[i] == s.names[i-1] {
+			twice[s.names[i]] = true
 		}
 	}
 	if len(twice) == 0 {
 		return nil
 	}
-	last := map[ulid.ULID]uint64{}
+	type earlier struct {
+		index uint64
+		sum   [8]byte
+	}
+	last := map[Name]earlier{}
 	for l, err := range ReadEntries(ctx, c.src, 0, c.state.Size, c.state.Size) {
 		if err != nil {
 			return c.damage("tile/entries", err)
 		}
 		e, err := ledger.ParseEntry(l.Data)
-		if err != nil || !twice[maphash.Bytes(s.seed, e.ID[:])] {
+		m := MarkOf(e.ID, e.Envelope)
+		if err != nil || !twice[maphash.Comparable(s.seed, m.Name)] {
 			continue
 		}
-		before, again := last[e.ID]
-		last[e.ID] = l.Index
+		before, again := last[m.Name]
+		last[m.Name] = earlier{l.Index, m.Sum}
 		if !again {
 			continue
 		}
 		k := chunk{index: l.Index / tileWidth}
 		k.partial = layout.PartialTileSize(0, k.index, c.state.Size)
-		if l.Index-before < c.o.Window {
-			c.problem(k.bundleFile(), "entry %d: id %s is in the log already, at %d; within %d entries a notary must not log it again", l.Index, e.ID, before, c.o.Window)
-		} else {
-			c.note(k.bundleFile(), "entry %d: id %s is in the log already, at %d, further back than a notary looks: the same statement was sent again", l.Index, e.ID, before)
+		switch {
+		case l.Index-before.index < c.o.Window:
+			c.problem(k.bundleFile(), "entry %d: id %s is in the log already, at %d; within %d entries a notary must not log it again", l.Index, e.ID, before.index, c.o.Window)
+		case m.Sum == before.sum:
+			c.note(k.bundleFile(), "entry %d: id %s is in the log already, at %d, further back than a notary looks: the same statement was sent again", l.Index, e.ID, before.index)
+		default:
+			c.note(k.bundleFile(), "entry %d: id %s is in the log already, at %d, further back than a notary looks: the same key signed two statements with one id", l.Index, e.ID, before.index)
 		}
 	}
 	return nil

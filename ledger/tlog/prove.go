@@ -24,16 +24,17 @@ func Checkpoint(ctx context.Context, src Source, p ledger.Policy) (ledger.Checkp
 	return c, nil
 }
 
-// Find gives the index of the entry with this id in a log of this size. Hints
-// of the notary say where to look; the entry is read and says itself what it is.
-// Without a hint the log is read from its end. It is ErrNotFound when the log
-// has no such entry below this size.
-func Find(ctx context.Context, src Source, id ulid.ULID, size uint64) (uint64, error) {
+// Find gives the index of the entry with this id in a log of this size. Two keys
+// may have signed with one id, each their own statement: keyID names the key, and
+// "" takes the last entry with the id. Hints of the notary say where to look; the
+// entry is read and says itself what it is. Without a hint the log is read from
+// its end. It is ErrNotFound when the log has no such entry below this size.
+func Find(ctx context.Context, src Source, id ulid.ULID, keyID string, size uint64) (uint64, error) {
 	if h, ok := src.(hinter); ok {
-		index, err := h.lookup(ctx, id)
+		index, err := h.lookup(ctx, id, keyID)
 		switch {
 		case err == nil && index < size:
-			if e, err := readEntry(ctx, src, index, size); err == nil && e.ID == id {
+			if e, err := readEntry(ctx, src, index, size); err == nil && isIt(e, id, keyID) {
 				return index, nil
 			}
 		case err == nil:
@@ -44,7 +45,12 @@ func Find(ctx context.Context, src Source, id ulid.ULID, size uint64) (uint64, e
 			return 0, err
 		}
 	}
-	return scan(ctx, src, id, size)
+	return scan(ctx, src, id, keyID, size)
+}
+
+func isIt(e ledger.Entry, id ulid.ULID, keyID string) bool {
+	signer, _ := ledger.SignedBy(e.Envelope)
+	return e.ID == id && (keyID == "" || signer == keyID)
 }
 
 // answers reports whether a source has an index of ids at all: one that finds
@@ -58,22 +64,27 @@ func answers(ctx context.Context, src Source, h hinter, size uint64) bool {
 	if err != nil {
 		return false
 	}
-	index, err := h.lookup(ctx, e.ID)
+	keyID, _ := ledger.SignedBy(e.Envelope)
+	index, err := h.lookup(ctx, e.ID, keyID)
 	return err == nil && index == size-1
 }
 
 // scan looks for an id bundle by bundle, the newest first.
-func scan(ctx context.Context, src Source, id ulid.ULID, size uint64) (uint64, error) {
+func scan(ctx context.Context, src Source, id ulid.ULID, keyID string, size uint64) (uint64, error) {
 	for end := size; end > 0; {
 		from := (end - 1) / tileWidth * tileWidth
+		found, at := false, uint64(0)
 		for l, err := range ReadEntries(ctx, src, from, end, size) {
 			if err != nil {
 				return 0, fmt.Errorf("look for %s: %w", id, err)
 			}
 			// An entry that is not ours is for fsck to complain about.
-			if e, err := ledger.ParseEntry(l.Data); err == nil && e.ID == id {
-				return l.Index, nil
+			if e, err := ledger.ParseEntry(l.Data); err == nil && isIt(e, id, keyID) {
+				found, at = true, l.Index
 			}
+		}
+		if found {
+			return at, nil
 		}
 		end = from
 	}

@@ -26,9 +26,10 @@ type Source interface {
 
 // hinter is a source that can say where an entry lies.
 type hinter interface {
-	// lookup gives an entry's index; errNotListed when it is not in an index of
-	// ids, if there is one; errNoHint when there is none.
-	lookup(ctx context.Context, id ulid.ULID) (uint64, error)
+	// lookup gives the index of an entry, signed by a key if one is named;
+	// errNotListed when it is not in an index of ids, if there is one; errNoHint
+	// when there is none.
+	lookup(ctx context.Context, id ulid.ULID, keyID string) (uint64, error)
 }
 
 // Limits of what a source may give.

@@ -106,9 +106,9 @@ func (d *dirLog) partials(full string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
-// lookup finds an id in the notary's own index: 16 bytes for each entry. The
-// file is only a hint; who uses it reads the entry.
-func (d *dirLog) lookup(ctx context.Context, id ulid.ULID) (uint64, error) {
+// lookup finds an id in the notary's own index: a mark for each entry. The file
+// is only a hint; who uses it reads the entry.
+func (d *dirLog) lookup(ctx context.Context, id ulid.ULID, keyID string) (uint64, error) {
 	if d.ids == "" {
 		return 0, errNoHint
 	}
@@ -118,13 +118,13 @@ func (d *dirLog) lookup(ctx context.Context, id ulid.ULID) (uint64, error) {
 	}
 	defer f.Close()
 	// From the end: what is looked for is mostly new.
-	const chunk = 16 << 12
+	const chunk = MarkSize << 11
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return 0, errNoHint
 	}
 	buf := make([]byte, chunk)
-	for end := info.Size() / 16 * 16; end > 0; {
+	for end := info.Size() / MarkSize * MarkSize; end > 0; {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
@@ -132,9 +132,9 @@ func (d *dirLog) lookup(ctx context.Context, id ulid.ULID) (uint64, error) {
 		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
 			return 0, errNoHint
 		}
-		for i := n - 16; i >= 0; i -= 16 {
-			if [16]byte(buf[i:i+16]) == id {
-				return uint64(end-n+i) / 16, nil
+		for i := n - MarkSize; i >= 0; i -= MarkSize {
+			if m := ParseMark(buf[i:]); m.ID == id && (keyID == "" || m.Key == KeyMark(keyID)) {
+				return uint64(end-n+i) / MarkSize, nil
 			}
 		}
 		end -= n

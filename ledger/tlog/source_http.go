@@ -103,8 +103,12 @@ func (l *httpLog) Entries(ctx context.Context, index uint64, partial uint8) ([]b
 }
 
 // lookup asks the notary.
-func (l *httpLog) lookup(ctx context.Context, id ulid.ULID) (uint64, error) {
-	b, err := l.get(ctx, "lookup/"+id.String(), 4096)
+func (l *httpLog) lookup(ctx context.Context, id ulid.ULID, keyID string) (uint64, error) {
+	u := l.base.JoinPath("lookup", id.String())
+	if keyID != "" {
+		u.RawQuery = url.Values{"key": {keyID}}.Encode()
+	}
+	b, err := l.getURL(ctx, u, 4096)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, errNotListed
@@ -118,9 +122,13 @@ func (l *httpLog) lookup(ctx context.Context, id ulid.ULID) (uint64, error) {
 	return *answer.Index, nil
 }
 
-// get reads one resource. A server that is busy or broken is asked again.
-func (l *httpLog) get(ctx context.Context, path string, limit int64) (body []byte, err error) {
-	u := l.base.JoinPath(strings.Split(path, "/")...)
+// get reads one resource.
+func (l *httpLog) get(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return l.getURL(ctx, l.base.JoinPath(strings.Split(path, "/")...), limit)
+}
+
+// getURL asks a server that is busy or broken again.
+func (l *httpLog) getURL(ctx context.Context, u *url.URL, limit int64) (body []byte, err error) {
 	for try := range httpTries {
 		if try > 0 {
 			select {

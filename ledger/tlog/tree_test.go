@@ -51,11 +51,11 @@ func TestFind(t *testing.T) {
 	makeLog(t, dir, "a", 600)
 	var ids []byte
 	for i, e := range history("a", 0, 600) {
-		id := e.ID
+		m := MarkOf(e.ID, e.Envelope)
 		if i == 77 {
-			id[3] ^= 1 // the index is wrong here
+			m.ID[3] ^= 1 // the index is wrong here
 		}
-		ids = append(ids, id[:]...)
+		ids = m.Append(ids)
 	}
 	for _, c := range []struct {
 		name  string
@@ -64,7 +64,7 @@ func TestFind(t *testing.T) {
 	}{
 		{"by index", ids, base},
 		{"by index, from the log's own directory", ids, dir},
-		{"torn index", ids[:100*16+5], base},
+		{"torn index", ids[:100*MarkSize+5], base},
 		{"index of something else", bytes.Repeat([]byte{7}, len(ids)), base},
 		{"no index", nil, base},
 	} {
@@ -77,26 +77,26 @@ func TestFind(t *testing.T) {
 			}
 			src := open(t, c.where)
 			for _, i := range []int{0, 77, 255, 256, 599} {
-				if n, err := Find(t.Context(), src, testEntry("a", i).ID, 600); err != nil || n != uint64(i) {
+				if n, err := Find(t.Context(), src, testEntry("a", i).ID, "", 600); err != nil || n != uint64(i) {
 					t.Errorf("%d: %d %v", i, n, err)
 				}
 			}
-			if _, err := Find(t.Context(), src, testEntry("other", 1).ID, 600); !errors.Is(err, ErrNotFound) {
+			if _, err := Find(t.Context(), src, testEntry("other", 1).ID, "", 600); !errors.Is(err, ErrNotFound) {
 				t.Errorf("%v", err)
 			}
-			if _, err := Find(t.Context(), src, testEntry("a", 599).ID, 500); !errors.Is(err, ErrNotFound) {
+			if _, err := Find(t.Context(), src, testEntry("a", 599).ID, "", 500); !errors.Is(err, ErrNotFound) {
 				t.Errorf("beyond the size: %v", err)
 			}
 		})
 	}
 	// A liar's index leads to another entry, and the right one is found all the same.
 	swapped := bytes.Clone(ids)
-	copy(swapped[16*5:16*6], ids[16*9:16*10])
-	copy(swapped[16*9:16*10], ids[16*5:16*6])
+	copy(swapped[MarkSize*5:MarkSize*6], ids[MarkSize*9:MarkSize*10])
+	copy(swapped[MarkSize*9:MarkSize*10], ids[MarkSize*5:MarkSize*6])
 	if err := os.WriteFile(filepath.Join(base, "ids"), swapped, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Find(t.Context(), open(t, base), testEntry("a", 5).ID, 600); err != nil || n != 5 {
+	if n, err := Find(t.Context(), open(t, base), testEntry("a", 5).ID, "", 600); err != nil || n != 5 {
 		t.Errorf("%d %v", n, err)
 	}
 }
@@ -123,21 +123,21 @@ func TestFindOverHTTP(t *testing.T) {
 			http.FileServerFS(os.DirFS(dir)).ServeHTTP(w, r)
 		}))
 		src := open(t, s.URL)
-		if n, err := Find(t.Context(), src, testEntry("a", 5).ID, 600); err != nil || n != 5 {
+		if n, err := Find(t.Context(), src, testEntry("a", 5).ID, "", 600); err != nil || n != 5 {
 			t.Errorf("%d %v", n, err)
 		}
 		if want := map[bool]int{true: 1, false: 4}[notary]; bundles != want {
 			t.Errorf("notary %v: %d bundles were read to find one, not %d", notary, bundles, want)
 		}
 		bundles = 0
-		if _, err := Find(t.Context(), src, testEntry("other", 5).ID, 600); !errors.Is(err, ErrNotFound) {
+		if _, err := Find(t.Context(), src, testEntry("other", 5).ID, "", 600); !errors.Is(err, ErrNotFound) {
 			t.Error(err)
 		}
 		if notary && bundles != 1 {
 			t.Errorf("%d bundles were read for what is not there", bundles)
 		}
 		if notary {
-			if _, err := Find(t.Context(), src, testEntry("a", 599).ID, 500); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "it is at 599") {
+			if _, err := Find(t.Context(), src, testEntry("a", 599).ID, "", 500); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "it is at 599") {
 				t.Error(err)
 			}
 		}

@@ -32,6 +32,7 @@ type notaryFlags struct {
 	batchSize           int
 	batchAge            time.Duration
 	checkpoints         time.Duration
+	clocks              time.Duration
 }
 
 func newLedgerNotary() *cobra.Command {
@@ -72,6 +73,7 @@ the log was put back: see to it before anything else.`,
 	fs.IntVar(&f.batchSize, "batch-size", 1024, "entries that are written at once, at most")
 	fs.DurationVar(&f.batchAge, "batch-age", 100*time.Millisecond, "how long a record waits for others")
 	fs.DurationVar(&f.checkpoints, "checkpoint-interval", 5*time.Second, "time between checkpoints of a growing log")
+	fs.DurationVar(&f.clocks, "max-clock-difference", 10*time.Minute, "how far the broker's clock and this one may differ before a record is refused")
 	f.listen.Register(fs, "127.0.0.1:8080", "answer on this ")
 	return cmd
 }
@@ -97,8 +99,8 @@ func (f *notaryFlags) run(ctx context.Context, s keys.Secrets) error {
 		return errors.New("--origin and --key: say which log this is; `assay ledger keygen FILE --kind log --name ORIGIN` makes a key")
 	case len(f.trust) == 0:
 		return errors.New("--trust: name the statements about keys that are trusted, NAME.pub of an authority; without one every record would be refused")
-	case f.batchSize < 1 || f.batchAge <= 0 || f.checkpoints < 100*time.Millisecond:
-		return errors.New("--batch-size and --batch-age are positive, --checkpoint-interval is at least 100ms")
+	case f.batchSize < 1 || f.batchAge <= 0 || f.clocks <= 0 || f.checkpoints < 100*time.Millisecond:
+		return errors.New("--batch-size, --batch-age and --max-clock-difference are positive, --checkpoint-interval is at least 100ms")
 	}
 	if err := f.listen.Check(); err != nil {
 		return err // before anybody is asked for a passphrase
@@ -141,7 +143,7 @@ func (f *notaryFlags) run(ctx context.Context, s keys.Secrets) error {
 	defer reader.Close()
 	return f.serve(ctx, &kafkaFeed{reader: reader, log: log}, notary.Options{
 		Dir: f.dir, Topic: conf.Topic, Partitions: f.partitions, Keys: keys, Signer: signer, Policy: policy,
-		BatchSize: f.batchSize, BatchAge: f.batchAge, CheckpointInterval: f.checkpoints, Now: s.Now, Log: log,
+		BatchSize: f.batchSize, BatchAge: f.batchAge, CheckpointInterval: f.checkpoints, MaxClockDifference: f.clocks, Now: s.Now, Log: log,
 	})
 }
 

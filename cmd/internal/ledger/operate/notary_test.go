@@ -52,6 +52,7 @@ func TestNotaryCommandIsUsedRightly(t *testing.T) {
 		{"no policy file", func(f *notaryFlags) { f.policy = pub + "x" }, "--policy"},
 		{"no broker", func(f *notaryFlags) { f.brokers = "" }, "--kafka"},
 		{"batches of nothing", func(f *notaryFlags) { f.batchSize = 0 }, "--batch-size"},
+		{"no clock is right", func(f *notaryFlags) { f.clocks = 0 }, "--max-clock-difference"},
 		{"open to others", func(f *notaryFlags) { f.listen.Address = "0.0.0.0:8080" }, "--tls-cert"},
 		{"no such key", func(*notaryFlags) {}, "absent.key"},
 	} {
@@ -59,7 +60,7 @@ func TestNotaryCommandIsUsedRightly(t *testing.T) {
 			f := notaryFlags{
 				kafkaFlags: kafkaFlags{brokers: "127.0.0.1:1"}, key: keys.SignerFlags{Key: filepath.Join(dir, "absent.key")},
 				listen: cli.Listener{Address: "127.0.0.1:0"}, dir: filepath.Join(dir, "notary"), origin: "log.example.org", trust: []string{pub},
-				batchSize: 10, batchAge: time.Millisecond, checkpoints: time.Second,
+				batchSize: 10, batchAge: time.Millisecond, checkpoints: time.Second, clocks: time.Minute,
 			}
 			c.spoil(&f)
 			err := f.run(t.Context(), keys.Secrets{Getenv: func(string) string { return "" }, Now: time.Now})

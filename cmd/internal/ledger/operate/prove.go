@@ -124,7 +124,7 @@ func (f *proveFlags) one(ctx context.Context, x *prover, stdout io.Writer) ([]pr
 		if perr != nil {
 			return nil, usage{fmt.Errorf("--id %s: %w", f.id, perr)}
 		}
-		r, envelope, c, err = x.byID(ctx, id)
+		r, envelope, c, err = x.byID(ctx, id, "")
 	} else {
 		if c, err = tlog.Checkpoint(ctx, x.src, x.p); err == nil {
 			r, envelope, err = tlog.ProveAt(ctx, x.src, x.p, c, uint64(f.index))
@@ -178,7 +178,7 @@ func (x *prover) proveRun(ctx context.Context, dir string) ([]proven, error) {
 		if err != nil {
 			return nil, cli.Failed(fmt.Errorf("%s: %w", file, err))
 		}
-		r, envelope, c, err := x.byID(ctx, stamp.ID)
+		r, envelope, c, err := x.byID(ctx, stamp.ID, e.Signatures[0].KeyID)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -194,14 +194,14 @@ func (x *prover) proveRun(ctx context.Context, dir string) ([]proven, error) {
 	return done, nil
 }
 
-// byID looks for a statement until the time is up.
-func (x *prover) byID(ctx context.Context, id ulid.ULID) (ledger.Receipt, []byte, ledger.Checkpoint, error) {
+// byID looks for a statement, of a key if one is named, until the time is up.
+func (x *prover) byID(ctx context.Context, id ulid.ULID, keyID string) (ledger.Receipt, []byte, ledger.Checkpoint, error) {
 	looked := uint64(0)
 	for {
 		c, err := tlog.Checkpoint(ctx, x.src, x.p)
 		if err == nil && c.Size > looked {
 			var index uint64
-			if index, err = tlog.Find(ctx, x.src, id, c.Size); err == nil {
+			if index, err = tlog.Find(ctx, x.src, id, keyID, c.Size); err == nil {
 				r, envelope, err := tlog.ProveAt(ctx, x.src, x.p, c, index)
 				return r, envelope, c, err
 			}
