@@ -2,6 +2,7 @@ package notary
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -62,8 +63,8 @@ func TestAWitnessSendsUsElsewhere(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
 	defer elsewhere.Close()
 	o := options(t, t.TempDir())
-	var said []string
-	o.Say = func(s string) { said = append(said, s) }
+	var said lockedBuffer
+	o.Log = slog.New(slog.NewTextHandler(&said, nil))
 	o.Policy = hostile(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	})
@@ -72,7 +73,7 @@ func TestAWitnessSendsUsElsewhere(t *testing.T) {
 	if asked.Load() {
 		t.Error("the checkpoint was sent to where the witness pointed")
 	}
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "sends us elsewhere") {
+	if all := said.String(); !strings.Contains(all, "sends us elsewhere") {
 		t.Errorf("said %q", all)
 	}
 }

@@ -180,7 +180,7 @@ func TestHealthCommand(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not well") || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("not well: %v", err)
 	}
-	if err := askHealth(t.Context(), srv.URL+"/moved", io.Discard); err == nil || !strings.Contains(err.Error(), "302") {
+	if err := askHealth(t.Context(), srv.URL+"/moved", "", io.Discard); err == nil || !strings.Contains(err.Error(), "302") {
 		t.Errorf("sent elsewhere: %v", err)
 	}
 	srv.Close()
