@@ -16,8 +16,8 @@ type Check struct {
 }
 
 // Operation is one operation on a GPU as an event for the ledger. Action,
-// Component and Details are the three keys of the GPU logger; the rest says the
-// same in fields.
+// Component and Details are the three keys of the GPU logger's records
+// (docs/origins.md); the rest says the same in fields.
 type Operation struct {
 	At        int64   `json:"t_ns"`
 	Action    string  `json:"action"`    // gpu_operation

@@ -5,8 +5,9 @@ const HealthFormat = "assay/health/v1"
 
 // Health is health.json: what a run says of the node. The keys node_id,
 // timestamp, hardware_info, health_score, performance_metrics, cost_analysis
-// and those in them that the Hammer specification names keep its names and
-// meanings; everything else stands beside them. What is not known is null.
+// and those in them that the profiler specification (docs/origins.md) names keep
+// its names and meanings; everything else stands beside them. What is not known
+// is null.
 type Health struct {
 	Format    string `json:"format"`
 	RunID     string `json:"run_id"`

@@ -198,7 +198,8 @@ func DefaultConfig() Config {
 	return c
 }
 
-// BuiltinProfiles are the Hammer seed's workloads.
+// BuiltinProfiles are the workloads of the profiler specification
+// (docs/origins.md).
 func BuiltinProfiles() []assay.Profile {
 	return []assay.Profile{
 		{Name: "small_model", ModelSize: "7B", ContextLength: 2048, ExpectedTokens: 256},
@@ -207,7 +208,8 @@ func BuiltinProfiles() []assay.Profile {
 	}
 }
 
-// BuiltinScenarios are the quick answer and the Hammer seed's three scenarios.
+// BuiltinScenarios are the quick answer and the profiler specification's three
+// scenarios.
 func BuiltinScenarios() []assay.Scenario {
 	s := func(n int) assay.Duration { return assay.Duration(time.Duration(n) * time.Second) }
 	return []assay.Scenario{

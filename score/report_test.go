@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the example of docs/health.md")
 
-// specified is a small run with the values of the Hammer specification's
+// specified is a small run with the values of the profiler specification's
 // example, as far as they can be measured.
 func specified(t testing.TB) Input {
 	in := healthy(1)

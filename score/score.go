@@ -21,7 +21,7 @@ const (
 var partNames = [partCount]string{"latency", "throughput", "stability", "efficiency"}
 
 // weights are equal: nothing that was measured speaks for others, and the
-// example of the Hammer specification (0.92 0.85 0.89 0.83 give 0.87) agrees.
+// example of the profiler specification (0.92 0.85 0.89 0.83 give 0.87) agrees.
 var weights = [partCount]float64{0.25, 0.25, 0.25, 0.25}
 
 // minCoverage is the least share of the weight that an overall score needs.
