@@ -118,11 +118,11 @@ commands:
 	}{{"<=", 100e-6, "s", 4}, {"<", 80, "celsius", 9}, {">=", 0.9, "ratio", 13}, {"<", 2, "s", 17}, {">=", 10e3, "1/s", 21}}
 	for i, w := range wants {
 		c := s.Claims[i]
-		if c.Target.Op != w.op || math.Abs(c.Target.Value-w.value) > 1e-12*w.value || c.Target.Unit != w.unit || c.Line != w.line {
+		if c.Target.Op != w.op || !(math.Abs(c.Target.Value-w.value) <= 1e-12*w.value) || c.Target.Unit != w.unit || c.Line != w.line {
 			t.Errorf("claim %d: %+v line %d, want %+v", i, c.Target, c.Line, w)
 		}
 	}
-	if g := s.Claims[0].Goal; g == nil || math.Abs(g.Value-49e-6) > 1e-15 {
+	if g := s.Claims[0].Goal; g == nil || !(math.Abs(g.Value-49e-6) <= 1e-15) {
 		t.Errorf("goal: %+v", g)
 	}
 	var names []string

@@ -42,11 +42,11 @@ func TestCostIsThePriceOfAnHourOverItsTokens(t *testing.T) {
 	}
 	for engine, want := range map[string]float64{"a": 1, "b": 2} {
 		got := given(a, "cost", engine)
-		if len(got) == 0 || math.Abs(got[0].Evidence[0].Value.Est-want) > 1e-9 {
+		if len(got) == 0 || !(math.Abs(got[0].Evidence[0].Value.Est-want) <= 1e-9) {
 			t.Errorf("a million tokens of %s: %+v, want %v USD", engine, got, want)
 		}
 		money := given(a, "performance_per_money", engine)
-		if len(money) == 0 || math.Abs(money[0].Evidence[0].Value.Est-1e6/want) > 1e-6 {
+		if len(money) == 0 || !(math.Abs(money[0].Evidence[0].Value.Est-1e6/want) <= 1e-6) {
 			t.Errorf("tokens for one USD from %s: %+v", engine, money)
 		}
 	}

@@ -33,7 +33,7 @@ func TestVerdictsGoByTheAdjustedP(t *testing.T) {
 		}
 		for i := range all {
 			all[i].judge(f)
-			if got := *all[i].Adjusted; math.Abs(got-test.adjusted[i]) > 1e-12 || all[i].Verdict.Shown() != test.shown[i] {
+			if got := *all[i].Adjusted; !(math.Abs(got-test.adjusted[i]) <= 1e-12) || all[i].Verdict.Shown() != test.shown[i] {
 				t.Errorf("%s, p %v: adjusted %v, %s; want %v, shown %v", test.name, ps[i], got, all[i].Verdict, test.adjusted[i], test.shown[i])
 			}
 		}

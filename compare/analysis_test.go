@@ -120,7 +120,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestTheRatioAndItsIntervalHoldTheTruth(t *testing.T) {
 	c := find(t, Analyze(made(40, 1, 1.1)), "b", "a", "e2e_ms_mean")
-	if math.Abs(c.Change.Est-1.1) > 0.02 || !(c.Change.Lo < 1.1 && 1.1 < c.Change.Hi) || c.Scale != "ratio" {
+	if !(math.Abs(c.Change.Est-1.1) <= 0.02) || !(c.Change.Lo < 1.1 && 1.1 < c.Change.Hi) || c.Scale != "ratio" {
 		t.Errorf("the ratio is %+v, and the truth 1.1", c.Change)
 	}
 	if !(c.Simultaneous.Lo < c.Change.Lo && c.Change.Hi < c.Simultaneous.Hi) {

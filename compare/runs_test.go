@@ -142,7 +142,7 @@ func TestSingleRunsDecideNothing(t *testing.T) {
 	}
 	an := Analyze(e)
 	c := an.between("new", "r00", "c1", "e2e_ms_p50")
-	if c == nil || c.Verdict != NotEnough || !math.IsNaN(c.Change.Lo) || math.Abs(c.Change.Est-2) > 0.2 {
+	if c == nil || c.Verdict != NotEnough || !math.IsNaN(c.Change.Lo) || !(math.Abs(c.Change.Est-2) <= 0.2) {
 		t.Errorf("%+v", c)
 	}
 	f := an.of("new", "c1", "ttft_ms_p50")

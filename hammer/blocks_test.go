@@ -58,7 +58,7 @@ func TestEqualHashIDsShareTheirText(t *testing.T) {
 		}
 		for i, a := range trace {
 			p := s.at(i)
-			if got := float64(tokensBy(r, p.text)); math.Abs(got-float64(a.Input)) > r.perWord || p.input != a.Input || p.output != a.Output {
+			if got := float64(tokensBy(r, p.text)); !(math.Abs(got-float64(a.Input)) <= r.perWord) || p.input != a.Input || p.output != a.Output {
 				t.Errorf("line %d: %.0f tokens for %d, asked %d and %d", i, got, a.Input, p.input, p.output)
 			}
 			if again := words(7, "run").at(i); again != p {
@@ -109,7 +109,7 @@ func TestTurnsShareTheirText(t *testing.T) {
 		}
 	}
 	for i, a := range trace {
-		if got := float64(tokensBy(r, s.at(i).text)); math.Abs(got-float64(a.Input)) > r.perWord {
+		if got := float64(tokensBy(r, s.at(i).text)); !(math.Abs(got-float64(a.Input)) <= r.perWord) {
 			t.Errorf("line %d: %.0f tokens for %d", i, got, a.Input)
 		}
 	}

@@ -188,7 +188,7 @@ func TestDataIsCountedByTheEngine(t *testing.T) {
 				if c.exact && (l.Counted != 60 || l.Off != 0) {
 					t.Errorf("lengths %+v", l)
 				}
-				if math.Abs(l.Off) > c.off {
+				if !(math.Abs(l.Off) <= c.off) {
 					t.Errorf("asked and real lengths differ by %.1f %%", 100*l.Off)
 				}
 				for _, q := range requests {
@@ -196,7 +196,7 @@ func TestDataIsCountedByTheEngine(t *testing.T) {
 						t.Errorf("a prompt of %d tokens was taken for %d", q.InputTokens, q.AskedInput)
 					}
 					// What is beside the text is known to a few tokens by usage.
-					if q.InputTokens > 0 && math.Abs(float64(q.AskedInput-q.InputTokens)) > c.off*float64(q.InputTokens)+4 {
+					if q.InputTokens > 0 && !(math.Abs(float64(q.AskedInput-q.InputTokens)) <= c.off*float64(q.InputTokens)+4) {
 						t.Errorf("a prompt of %d tokens was taken for %d", q.InputTokens, q.AskedInput)
 					}
 				}
@@ -215,7 +215,7 @@ func TestTokenizeIsAskedWithinBounds(t *testing.T) {
 	if n := e.tokenized.Load(); n > maxTokenizeCalls {
 		t.Errorf("%d calls", n)
 	}
-	if l := sum.Lengths; l.Counted == 0 || l.Counted >= 1024 || l.Prompts != 20000 || math.Abs(l.Off) > 0.01 {
+	if l := sum.Lengths; l.Counted == 0 || l.Counted >= 1024 || l.Prompts != 20000 || !(math.Abs(l.Off) <= 0.01) {
 		t.Errorf("lengths %+v", sum.Lengths)
 	}
 }
@@ -253,7 +253,7 @@ func TestHostileTokenizeIsNotUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sum, _ := dataRun(t, &counter{tokenize: h}, "custom", mixture(t, "custom", 30), 10)
-			if l := sum.Lengths; l == nil || l.From != assay.LengthsUsage || math.Abs(l.Off) > 0.05 {
+			if l := sum.Lengths; l == nil || l.From != assay.LengthsUsage || !(math.Abs(l.Off) <= 0.05) {
 				t.Errorf("lengths %+v", l)
 			}
 		})
@@ -277,7 +277,7 @@ func TestScaleOfCharacters(t *testing.T) {
 		"one text":     {[]counted{text(100, 100)}, 0.575, 0.575},
 	} {
 		s, ok := fit(c.sample, 5)
-		if !ok || math.Abs(s.ascii-c.ascii) > 1e-9 || math.Abs(s.wide-c.wide) > 1e-9 || s.overhead != 5 {
+		if !ok || !(math.Abs(s.ascii-c.ascii) <= 1e-9) || !(math.Abs(s.wide-c.wide) <= 1e-9) || s.overhead != 5 {
 			t.Errorf("%s: %+v %t", name, s, ok)
 		}
 	}

@@ -458,7 +458,7 @@ func TestInFlightGauge(t *testing.T) {
 		g.TakeInFlight()
 		for range 5 {
 			time.Sleep(time.Second)
-			if got := g.TakeInFlight(); math.Abs(got-8) > 0.1 {
+			if got := g.TakeInFlight(); !(math.Abs(got-8) <= 0.1) {
 				t.Errorf("%.3f in flight, want 8 = 200/s × 40 ms", got)
 			}
 		}

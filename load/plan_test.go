@@ -91,10 +91,10 @@ func TestSaturateFindsKneePeakAndCliff(t *testing.T) {
 			done := try(t, Saturate(SaturateOptions{}), l.measure(0, rand.New(rand.NewPCG(1, 1))))
 			s, ok := Saturated(done)
 			t.Logf("%d stages: %+v; true knee %.1f, peak %.1f, cliff %.1f", len(done), s, l.knee(), l.peak(), l.cliff())
-			if !ok || off(s.Knee, l.knee()) > 0.05 || off(float64(s.Peak), l.peak()) > 0.10 {
+			if !ok || !(off(s.Knee, l.knee()) <= 0.05) || !(off(float64(s.Peak), l.peak()) <= 0.10) {
 				t.Errorf("knee %.1f, want %.1f; peak %d, want %.1f", s.Knee, l.knee(), s.Peak, l.peak())
 			}
-			if cliff := l.cliff(); off(float64(s.CliffHi), cliff) > 0.06 || off(float64(s.CliffLo), cliff) > 0.06 {
+			if cliff := l.cliff(); !(off(float64(s.CliffHi), cliff) <= 0.06) || !(off(float64(s.CliffLo), cliff) <= 0.06) {
 				t.Errorf("cliff in (%d, %d], want %.1f", s.CliffLo, s.CliffHi, cliff)
 			}
 			if len(done) > 30 {
@@ -171,7 +171,7 @@ func TestSustainHoldsAShareOfCapacity(t *testing.T) {
 	})
 	done := try(t, p, l.measure(0, rand.New(rand.NewPCG(1, 1))))
 	last := done[len(done)-1].Stage
-	if want := 0.8 * l.throughput(l.peak()); off(last.Rate, want) > 0.02 {
+	if want := 0.8 * l.throughput(l.peak()); !(off(last.Rate, want) <= 0.02) {
 		t.Errorf("rate %v, want %v", last.Rate, want)
 	}
 	if last.Kind != assay.LoadOpen || last.Name != "sustain80%" || last.Probe || last.DurationNS != int64(time.Minute) {
@@ -218,7 +218,7 @@ func TestFindMax(t *testing.T) {
 			a := found(done)
 			switch {
 			case tc.kept != 0:
-				if a.kept != max(0, tc.kept) || off(a.broken, tc.broken) > 1e-3 {
+				if a.kept != max(0, tc.kept) || a.broken != tc.broken && !(off(a.broken, tc.broken) <= 1e-3) {
 					t.Errorf("%+v, want (%v, %v]", a, tc.kept, tc.broken)
 				}
 			case tc.unknown:

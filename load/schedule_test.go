@@ -46,10 +46,10 @@ func TestOpenRateAndDispersion(t *testing.T) {
 	} {
 		const n = 200_000
 		mean, cv := gapsOf(times(Open(OpenOptions{Rate: tc.rate, Burstiness: tc.burstiness, Seed: 1}), n))
-		if off(mean, 1/tc.rate) > 4*tc.cv/math.Sqrt(n)+1e-5 {
+		if !(off(mean, 1/tc.rate) <= 4*tc.cv/math.Sqrt(n)+1e-5) {
 			t.Errorf("rate %v, burstiness %v: mean gap %v", tc.rate, tc.burstiness, mean)
 		}
-		if math.Abs(cv-tc.cv) > 0.05*tc.cv+1e-2 {
+		if !(math.Abs(cv-tc.cv) <= 0.05*tc.cv+1e-2) {
 			t.Errorf("rate %v, burstiness %v: gaps vary by %v of their mean, want %v", tc.rate, tc.burstiness, cv, tc.cv)
 		}
 	}
@@ -69,7 +69,7 @@ func TestOpenPoissonCounts(t *testing.T) {
 		sum, squares = sum+c, squares+c*c
 	}
 	mean := sum / secs
-	if dispersion := (squares/secs - mean*mean) / mean; off(mean, rate) > 0.01 || off(dispersion, 1) > 0.1 {
+	if dispersion := (squares/secs - mean*mean) / mean; !(off(mean, rate) <= 0.01) || !(off(dispersion, 1) <= 0.1) {
 		t.Errorf("%v a second with dispersion %v, want %v and 1", mean, dispersion, rate)
 	}
 }
@@ -96,7 +96,7 @@ func TestNormalised(t *testing.T) {
 		free := times(Open(o), n)
 		o.Normalise = n
 		got := times(Open(o), n)
-		if want := float64(n) / o.Rate; math.Abs(got[n-1]-want) > 1e-8 {
+		if want := float64(n) / o.Rate; !(math.Abs(got[n-1]-want) <= 1e-8) {
 			t.Fatalf("the last is at %v, want %v", got[n-1], want)
 		}
 		if constant(o.Burstiness) {
@@ -104,7 +104,7 @@ func TestNormalised(t *testing.T) {
 		}
 		stretch := got[n-1] / free[n-1]
 		for i := range got {
-			if math.Abs(got[i]-free[i]*stretch) > 1e-7*(1+stretch) {
+			if !(math.Abs(got[i]-free[i]*stretch) <= 1e-7*(1+stretch)) {
 				t.Fatalf("time %d is %v, not %v times %v", i, got[i], stretch, free[i])
 			}
 		}
@@ -172,7 +172,7 @@ func TestRampFollowsItsRate(t *testing.T) {
 			if tc.Burstiness > 0 {
 				tolerance = 4 * math.Sqrt(want)
 			}
-			if math.Abs(got-want) > tolerance {
+			if !(math.Abs(got-want) <= tolerance) {
 				t.Errorf("%+v: %v requests in part %d, want %.1f", tc, got, i, want)
 			}
 		}
@@ -188,12 +188,12 @@ func TestRampByNumber(t *testing.T) {
 		want = append(want, sum)
 	}
 	for i := range want {
-		if math.Abs(got[i]-want[i]) > 1e-8 {
+		if !(math.Abs(got[i]-want[i]) <= 1e-8) {
 			t.Errorf("times %v, want %v", got, want)
 			break
 		}
 	}
-	if got := times(Ramp(RampOptions{From: 1, To: 4, Exponential: true, Requests: 3}), 3); math.Abs(got[2]-1.75) > 1e-8 {
+	if got := times(Ramp(RampOptions{From: 1, To: 4, Exponential: true, Requests: 3}), 3); !(math.Abs(got[2]-1.75) <= 1e-8) {
 		t.Errorf("exponential: the third at %v, want 1 + 1/2 + 1/4", got[2])
 	}
 }
@@ -378,7 +378,7 @@ func TestOfLikeVLLM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := times(s, 100); math.Abs(got[99]-100.0/7) > 1e-8 {
+	if got := times(s, 100); !(math.Abs(got[99]-100.0/7) <= 1e-8) {
 		t.Errorf("the last of 100 at 7/s goes out at %v, want %v", got[99], 100.0/7)
 	}
 }

@@ -172,7 +172,7 @@ func TestMeasuresInChromium(t *testing.T) {
 			t.Fatalf("bars of %s: %v", got, err)
 		}
 	}
-	if math.Abs(w[1]/w[0]-4) > 0.1 || math.Abs(w[2]/w[0]-2) > 0.1 || w[0] < 20 {
+	if !(math.Abs(w[1]/w[0]-4) <= 0.1) || !(math.Abs(w[2]/w[0]-2) <= 0.1) || w[0] < 20 {
 		t.Errorf("bars of 400, 1600, 800, 100 are %v wide", w)
 	}
 	b.scheme("dark")

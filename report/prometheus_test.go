@@ -144,7 +144,7 @@ func TestPrometheus(t *testing.T) {
 		{"assay_cost_per_token", []string{"kind", "energy"}, 2.2e-8},
 		{"assay_run_info", []string{"model", "a\"b\\c d{}\uFFFD</script>"}, 1},
 	} {
-		if got, ok := s.get(c.name, c.labels...); !ok || math.Abs(got-c.want) > 1e-9 {
+		if got, ok := s.get(c.name, c.labels...); !ok || !(math.Abs(got-c.want) <= 1e-9) {
 			t.Errorf("%s%q = %g, %v; want %g", c.name, c.labels, got, ok, c.want)
 		}
 	}

@@ -23,9 +23,9 @@ func terms(t testing.TB, price, rate string) Terms {
 	return Terms{Price: parse(price), EnergyRate: parse(rate)}
 }
 
-// seedRental is the formula of the Hammer specification:
+// specifiedRental is the formula of the profiler specification:
 // (hourly_rate × utilization) / tokens_per_hour.
-func seedRental(hourlyRate, utilization, tokensPerHour float64) float64 {
+func specifiedRental(hourlyRate, utilization, tokensPerHour float64) float64 {
 	return hourlyRate * utilization / tokensPerHour
 }
 
@@ -47,17 +47,17 @@ func TestHalvingUtilizationMustDoubleThePriceOfAToken(t *testing.T) {
 }
 
 func TestTheSpecificationsFormulaHalvesThePriceInstead(t *testing.T) {
-	full, half := seedRental(2, 1, 1e6), seedRental(2, 0.5, 1e6)
+	full, half := specifiedRental(2, 1, 1e6), specifiedRental(2, 0.5, 1e6)
 	if half != full/2 {
 		t.Fatalf("the specification's formula is not as it was: %v and %v", full, half)
 	}
-	if idle := seedRental(2, 0, 1e6); idle != 0 {
+	if idle := specifiedRental(2, 0, 1e6); idle != 0 {
 		t.Fatalf("by it an idle node makes tokens for %v", idle)
 	}
 	price, _ := assay.ParseMoney("2", "EUR")
 	ours, _ := Rental(price, 1e6, 0.5)
-	if seeds := half * 1e6; math.Abs(ours.Units()/seeds-4) > 1e-9 {
-		t.Errorf("at half load ours is %v and the specification's %v: four times too cheap is what it should be", ours.Units(), seeds)
+	if specified := half * 1e6; !(math.Abs(ours.Units()/specified-4) <= 1e-9) {
+		t.Errorf("at half load ours is %v and the specification's %v: four times too cheap is what it should be", ours.Units(), specified)
 	}
 	if _, ok := Rental(price, 1e6, 0); ok {
 		t.Error("a node that makes no tokens has a price of a token")
@@ -93,15 +93,15 @@ func TestRentalStandsAtCapacityWithACurveOverUtilization(t *testing.T) {
 		t.Fatalf("%+v", c.Curve)
 	}
 	for _, p := range c.Curve {
-		if want := perMillion / p.Utilization; math.Abs(p.PerMillion.Units()-want) > 1e-9 {
+		if want := perMillion / p.Utilization; !(math.Abs(p.PerMillion.Units()-want) <= 1e-9) {
 			t.Errorf("at %v: %v, want %v", p.Utilization, p.PerMillion.Units(), want)
 		}
 	}
-	if want := perMillion / 0.5; math.Abs(c.AtGoodput.Units()-want) > 1e-9 {
+	if want := perMillion / 0.5; !(math.Abs(c.AtGoodput.Units()-want) <= 1e-9) {
 		t.Errorf("good tokens cost %s, want %v", c.AtGoodput, want)
 	}
 	// 18 tokens in for 6 out: a quarter of the price, laid on all of them.
-	if want := perMillion / 4; math.Abs(c.BlendedPerMillion.Units()-want) > 1e-9 {
+	if want := perMillion / 4; !(math.Abs(c.BlendedPerMillion.Units()-want) <= 1e-9) {
 		t.Errorf("blended %s, want %v", c.BlendedPerMillion, want)
 	}
 }

@@ -105,7 +105,7 @@ func near(t *testing.T, what string, got *float64, want float64) {
 	if got == nil {
 		t.Fatalf("%s is null, want %v", what, want)
 	}
-	if math.Abs(*got-want) > 1e-9*max(1, math.Abs(want)) {
+	if !(math.Abs(*got-want) <= 1e-9*max(1, math.Abs(want))) {
 		t.Errorf("%s is %v, want %v", what, *got, want)
 	}
 }

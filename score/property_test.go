@@ -128,7 +128,7 @@ func TestPropertyPartsLieBetweenZeroAndOneAndAreExplained(t *testing.T) {
 				continue
 			case !(*p >= 0 && *p <= 1):
 				t.Fatalf("%s is %v", name, *p)
-			case name != "overall" && math.Abs(1-*p-lost[name]) > 1e-9:
+			case name != "overall" && !(math.Abs(1-*p-lost[name]) <= 1e-9):
 				t.Fatalf("%s is %v, and %v is explained", name, *p, lost[name])
 			}
 		}
@@ -223,7 +223,7 @@ func TestPropertyTheScoreHasNoUnits(t *testing.T) {
 			b.OutputTokensPerSecond, b.TokensPerJoule = scale(b.OutputTokensPerSecond, tokens), scale(b.TokensPerJoule, tokens/joules)
 		}
 		for name, after := range partsOf(Health(in).Score) {
-			if (after == nil) != (before[name] == nil) || after != nil && math.Abs(*after-*before[name]) > 1e-9 {
+			if (after == nil) != (before[name] == nil) || after != nil && !(math.Abs(*after-*before[name]) <= 1e-9) {
 				t.Fatalf("%s changed with the units", name)
 			}
 		}

@@ -74,7 +74,7 @@ func TestDeductionsAddUpToWhatAPartLost(t *testing.T) {
 			}
 		}
 		for name, v := range map[string]*float64{"latency": s.Latency, "throughput": s.Throughput, "stability": s.Stability, "efficiency": s.Efficiency} {
-			if math.Abs(1-*v-lost[name]) > 1e-9 {
+			if !(math.Abs(1-*v-lost[name]) <= 1e-9) {
 				t.Errorf("%s is %v, deductions are %v", name, *v, lost[name])
 			}
 		}

@@ -152,7 +152,7 @@ func TestShareOfFaults(t *testing.T) {
 		{kind: faultStatus, status: 500}: 0.1, {kind: faultStatus, status: 429}: 0.2,
 		{kind: faultReset}: 0.05, {kind: faultHang}: 0.15, {}: 0.5,
 	} {
-		if got := seen[p] / n; math.Abs(got-want) > 0.012 {
+		if got := seen[p] / n; !(math.Abs(got-want) <= 0.012) {
 			t.Errorf("%v: share %.3f, want %.3f", p, got, want)
 		}
 	}

@@ -137,7 +137,7 @@ const exampleIn, exampleOut = 100, 200
 
 func near(t *testing.T, what string, got, want, within float64) {
 	t.Helper()
-	if math.Abs(got-want) > within*math.Abs(want) {
+	if !(math.Abs(got-want) <= within*math.Abs(want)) {
 		t.Errorf("%s is %.6g, want %.6g within %.3g %%", what, got, want, within*100)
 	}
 }

@@ -134,7 +134,7 @@ func TestRoundsForReachesItsPower(t *testing.T) {
 		}
 	}
 	simulated, approximated := detectable(maxSimulated, 0.05, 0.9, TwoSided), zs(0.05, 0.9, TwoSided)/math.Sqrt(maxSimulated*efficiency/margin)
-	if math.Abs(simulated/approximated-1) > 0.06 {
+	if !(math.Abs(simulated/approximated-1) <= 0.06) {
 		t.Errorf("simulation and approximation do not meet: %v, %v", simulated, approximated)
 	}
 }

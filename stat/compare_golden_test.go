@@ -99,7 +99,7 @@ func loadCompare(t *testing.T) compareGolden {
 // have its digits too.
 func digits(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tol*math.Abs(want) {
+	if !(math.Abs(got-want) <= tol*math.Abs(want)) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

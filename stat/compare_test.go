@@ -93,10 +93,10 @@ func TestRankTestsHoldTogether(t *testing.T) {
 					t.Fatalf("p of %+v", r)
 				}
 			}
-			if mirrored := SignedRank(minus, TestOptions{Greater, normal}); !same(mirrored.P, less.P) && math.Abs(mirrored.P-less.P) > 1e-12 {
+			if mirrored := SignedRank(minus, TestOptions{Greater, normal}); !same(mirrored.P, less.P) && !(math.Abs(mirrored.P-less.P) <= 1e-12) {
 				t.Fatalf("%v mirrored is %v", less, mirrored)
 			}
-			if mirrored := MannWhitney(y, x, TestOptions{Greater, normal}); !same(mirrored.P, lessU.P) && math.Abs(mirrored.P-lessU.P) > 1e-12 {
+			if mirrored := MannWhitney(y, x, TestOptions{Greater, normal}); !same(mirrored.P, lessU.P) && !(math.Abs(mirrored.P-lessU.P) <= 1e-12) {
 				t.Fatalf("%v mirrored is %v", lessU, mirrored)
 			}
 		}
@@ -106,7 +106,7 @@ func TestRankTestsHoldTogether(t *testing.T) {
 			}
 		}
 		d := CliffDelta(x, y, 0.9)
-		if !math.IsNaN(d.Est) && math.Abs(d.Est) > 1 || !math.IsNaN(d.Lo) && !(-1 <= d.Lo && d.Lo <= d.Est && d.Est <= d.Hi && d.Hi <= 1) {
+		if !math.IsNaN(d.Est) && !(math.Abs(d.Est) <= 1) || !math.IsNaN(d.Lo) && !(-1 <= d.Lo && d.Lo <= d.Est && d.Est <= d.Hi && d.Hi <= 1) {
 			t.Fatalf("%+v", d)
 		}
 		ShapiroWilk(x)

@@ -56,7 +56,7 @@ func load(t *testing.T) golden {
 
 func near(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tol*max(1e-3, math.Abs(want)) {
+	if !(math.Abs(got-want) <= tol*max(1e-3, math.Abs(want))) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

@@ -21,7 +21,7 @@ func TestNthIsTheSorted(t *testing.T) {
 			t.Fatalf("got %v, want %v", got, sorted[k])
 		}
 		n := len(sorted)
-		if got, want := middleOf(v), sorted[(n-1)/2]/2+sorted[n/2]/2; math.Abs(got-want) > 1e-15*math.Abs(want) {
+		if got, want := middleOf(v), sorted[(n-1)/2]/2+sorted[n/2]/2; !(math.Abs(got-want) <= 1e-15*math.Abs(want)) {
 			t.Fatalf("middle: got %v, want %v", got, want)
 		}
 	})

@@ -34,7 +34,7 @@ func TestWindows(t *testing.T) {
 			if w.To-w.From != second || (w.From-st.Started)%second != 0 {
 				t.Errorf("window %d of %d ns", i, w.To-w.From)
 			}
-			if w.TTFT != nil && math.Abs(*w.TTFT-50) > 1e-6 || w.TPOT != nil && math.Abs(*w.TPOT-10) > 1e-6 || w.TTFTMax != nil && *w.TTFTMax != 50 {
+			if w.TTFT != nil && !(math.Abs(*w.TTFT-50) <= 1e-6) || w.TPOT != nil && !(math.Abs(*w.TPOT-10) <= 1e-6) || w.TTFTMax != nil && *w.TTFTMax != 50 {
 				t.Errorf("window %d: %v %v %v", i, *w.TTFT, *w.TTFTMax, *w.TPOT)
 			}
 		}

@@ -136,7 +136,7 @@ func TestEveryMetricIsWhatItsSentenceSays(t *testing.T) {
 			if m.Unit == "streams" || m.Name == "degradation" {
 				tol = 0.01 // of windows that cut through requests
 			}
-			if math.IsNaN(v.got) || math.Abs(v.got-v.want) > tol*math.Abs(v.want) {
+			if !(math.Abs(v.got-v.want) <= tol*math.Abs(v.want)) {
 				t.Errorf("%s is %v and %v by hand: %s", m.Name, v.got, v.want, m.Help)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 func near(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tol*math.Abs(want)+1e-12 {
+	if !(math.Abs(got-want) <= tol*math.Abs(want)+1e-12) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
@@ -36,7 +36,7 @@ func TestClosedLoopTruth(t *testing.T) {
 	near(t, "goodput", st.GoodputPerSecond, st.RequestsPerSecond, 0)
 	near(t, "product", *st.Little.Product, 8, 1e-3)
 	near(t, "gauge", *st.Little.Gauge, 8, 0)
-	if math.Abs(*st.Little.Off) > 1e-3 || len(s.Warnings) != 0 {
+	if !(math.Abs(*st.Little.Off) <= 1e-3) || len(s.Warnings) != 0 {
 		t.Errorf("off %v, warnings %v", *st.Little.Off, s.Warnings)
 	}
 	if st.Requests+st.Warmups != len(m.requests) || st.OK != st.Requests || st.ErrorRate != 0 || st.GoodShare != 1 || !st.Complete || s.Status != assay.StatusComplete {

@@ -95,7 +95,7 @@ func TestExport(t *testing.T) {
 		"assay_run_info status=running stage=sweep-8":                       1,
 		"assay_run_elapsed_seconds":                                         12.5,
 	} {
-		if have, ok := got[key]; !ok || math.Abs(have-v) > 1e-9*math.Abs(v) {
+		if have, ok := got[key]; !ok || !(math.Abs(have-v) <= 1e-9*math.Abs(v)) {
 			t.Errorf("%s is %v (%v), want %v", key, have, ok, v)
 		}
 	}

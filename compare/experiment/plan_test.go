@@ -52,11 +52,11 @@ func pilot(ratios ...float64) *trial {
 
 func TestPilotSD(t *testing.T) {
 	sd, upper, ok := pilot(0.10, 0.12, 0.14).pilotSD()
-	if !ok || math.Abs(sd-0.02) > 1e-12 {
+	if !ok || !(math.Abs(sd-0.02) <= 1e-12) {
 		t.Errorf("sd %v %v", sd, ok)
 	}
 	// Two degrees of freedom: χ² is exponential with mean 2, its 20th percentile −2·ln 0.8.
-	if want := 0.02 * math.Sqrt(2/(-2*math.Log(0.8))); math.Abs(upper-want) > 1e-9 {
+	if want := 0.02 * math.Sqrt(2/(-2*math.Log(0.8))); !(math.Abs(upper-want) <= 1e-9) {
 		t.Errorf("upper end %v, want %v", upper, want)
 	}
 	if _, _, ok := pilot(0.1).pilotSD(); ok {

@@ -97,7 +97,7 @@ func throttlingIsNamed(t *testing.T) bool {
 	began := start.Add(17500 * time.Millisecond).UnixNano()
 	want := float64(st.Ended-began) / float64(st.Ended-st.Started)
 	say(t, "%s; expected %.1f %%", hot.Text, 100*want)
-	if math.Abs(hot.Values["share"]-want) > 0.05 {
+	if !(math.Abs(hot.Values["share"]-want) <= 0.05) {
 		t.Errorf("throttled for %.3f of the time, want %.3f", hot.Values["share"], want)
 	}
 	cause := finding(h, "throttling")
@@ -128,7 +128,7 @@ func TestOneBadGPUOfEight(t *testing.T) {
 		if good != 7 || bad == "" || h.Verdict != assay.Degraded || r.exit != 0 {
 			t.Fatalf("exit %d, %s: %s; %d good, bad %s", r.exit, h.Verdict, h.Because, good, bad)
 		}
-		if e := sum.Energy; e == nil || e.Disagreement == nil || math.Abs(*e.Disagreement) > 0.02 {
+		if e := sum.Energy; e == nil || e.Disagreement == nil || !(math.Abs(*e.Disagreement) <= 0.02) {
 			t.Fatalf("energy by counter and by integration: %+v", e)
 		}
 		if sum.Sampling == nil || sum.Sampling.CPUShare == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -201,8 +202,11 @@ func p(d assay.Dist, level float64) float64 {
 	return v.Value
 }
 
+// within asks that got is want, give or take a share of it. A value that is
+// unknown is not: every comparison with NaN is false, so the question is whether
+// it lies inside.
 func within(what string, got, want, share float64) error {
-	if d := got/want - 1; d > share || d < -share {
+	if !(math.Abs(got/want-1) <= share) {
 		return fmt.Errorf("%s is %.4g, want %.4g ± %.0f %%", what, got, want, share*100)
 	}
 	return nil

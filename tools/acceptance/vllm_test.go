@@ -212,7 +212,7 @@ func (l *looked) each(t *testing.T) error {
 			return fmt.Errorf("request %s has no generation_time_ms", r.ID)
 		}
 		theirs := float64(r.Engine.Generation) / 1e6
-		if off := float64(r.Last-r.First)/1e6 - theirs; math.Abs(off) > max(1, 0.02*theirs) {
+		if off := float64(r.Last-r.First)/1e6 - theirs; !(math.Abs(off) <= max(1, 0.02*theirs)) {
 			all = append(all, far{r, off})
 		}
 	}
