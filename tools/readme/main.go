@@ -1,7 +1,7 @@
-// Readme runs the commands of a Markdown page as a reader would: in an empty
+// Readme runs the commands of Markdown pages as a reader would: in an empty
 // directory, one after the other, with our programs on the PATH.
 //
-//	readme [-bin DIR] README.md
+//	readme [-bin DIR] [-counts FILE] README.md...
 //
 // Commands are the lines of ```console blocks that begin with "$ ". Each must
 // exit 0, or N where the line ends in "# exit N". A command that ends in "&"
@@ -33,13 +33,37 @@ import (
 
 func main() {
 	bin := flag.String("bin", "", "directory of the built programs; empty: build them")
+	counts := flag.String("counts", "", "also write `FILE`: commands that worked, failed and were skipped, separated by spaces")
 	flag.Parse()
-	n, skipped, err := follow(flag.Arg(0), *bin)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "readme:", err)
+	var all tally
+	for _, page := range flag.Args() {
+		got, err := follow(page, *bin)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "readme:", err)
+			got.failed++
+		}
+		fmt.Printf("readme: %s: %d commands work, %d failed, %d skipped\n", page, got.worked, got.failed, got.skipped)
+		all.add(got)
+	}
+	if *counts != "" {
+		if err := os.WriteFile(*counts, fmt.Appendf(nil, "%d %d %d\n", all.worked, all.failed, all.skipped), 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "readme:", err)
+			os.Exit(1)
+		}
+	}
+	if all.failed > 0 || all.worked+all.skipped == 0 {
 		os.Exit(1)
 	}
-	fmt.Printf("readme: %d commands of %s work, %d skipped\n", n, flag.Arg(0), skipped)
+}
+
+// tally is what came of commands. The first that fails ends its page: those
+// below it may need what it should have made.
+type tally struct{ worked, failed, skipped int }
+
+func (t *tally) add(u tally) {
+	t.worked += u.worked
+	t.failed += u.failed
+	t.skipped += u.skipped
 }
 
 // errBusy is a command that measured its own machine as too busy to measure.
@@ -92,26 +116,27 @@ func read(path string) ([]step, error) {
 	return steps, nil
 }
 
-func follow(path, bin string) (worked, skipped int, err error) {
+func follow(path, bin string) (tally, error) {
+	var n tally
 	steps, err := read(path)
 	if err != nil {
-		return 0, 0, err
+		return n, err
 	}
 	dir, err := os.MkdirTemp("", "readme")
 	if err != nil {
-		return 0, 0, err
+		return n, err
 	}
 	defer os.RemoveAll(dir)
 	if bin == "" {
 		bin = filepath.Join(dir, "bin")
 		out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "github.com/assay-bench/assay/cmd/...").CombinedOutput()
 		if err != nil {
-			return 0, 0, fmt.Errorf("build: %w\n%s", err, out)
+			return n, fmt.Errorf("build: %w\n%s", err, out)
 		}
 	}
 	work := filepath.Join(dir, "empty")
 	if err := os.Mkdir(work, 0o755); err != nil {
-		return 0, 0, err
+		return n, err
 	}
 	env := append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	var background []*exec.Cmd
@@ -127,32 +152,40 @@ func follow(path, bin string) (worked, skipped int, err error) {
 			c := exec.Command("bash", "-c", "exec "+command)
 			c.Dir, c.Env, c.SysProcAttr = work, env, &syscall.SysProcAttr{Setpgid: true}
 			if err := c.Start(); err != nil {
-				return 0, 0, fmt.Errorf("line %d: %w", s.line, err)
+				return n, fmt.Errorf("%s:%d: %w", path, s.line, err)
 			}
 			background = append(background, c)
 			time.Sleep(time.Second)
+			n.worked++
 			continue
 		}
-		err := s.run(work, env)
-		for range attempts - 1 {
-			if !errors.Is(err, errBusy) {
-				break
-			}
-			// A run's directory is made once: the next attempt makes it anew.
-			if m := outFlag.FindStringSubmatch(s.command); m != nil {
-				_ = os.RemoveAll(filepath.Join(work, filepath.Clean("/"+m[1])))
-			}
-			err = s.run(work, env)
-		}
-		switch {
+		switch err := s.try(work, env); {
 		case errors.Is(err, errBusy):
 			fmt.Printf("readme: line %d: skipped: %v, %d times\n", s.line, err, attempts)
-			skipped++
+			n.skipped++
 		case err != nil:
-			return 0, 0, fmt.Errorf("%s:%d: %s: %w", path, s.line, s.command, err)
+			return n, fmt.Errorf("%s:%d: %s: %w", path, s.line, s.command, err)
+		default:
+			n.worked++
 		}
 	}
-	return len(steps) - skipped, skipped, nil
+	return n, nil
+}
+
+// try runs a command, and again while the machine was too busy for it.
+func (s step) try(dir string, env []string) error {
+	err := s.run(dir, env)
+	for range attempts - 1 {
+		if !errors.Is(err, errBusy) {
+			break
+		}
+		// A run's directory is made once: the next attempt makes it anew.
+		if m := outFlag.FindStringSubmatch(s.command); m != nil {
+			_ = os.RemoveAll(filepath.Join(dir, filepath.Clean("/"+m[1])))
+		}
+		err = s.run(dir, env)
+	}
+	return err
 }
 
 func (s step) run(dir string, env []string) error {
