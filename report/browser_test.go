@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // browser is a Chromium that is spoken to over a pipe, in its own protocol:
@@ -41,10 +43,7 @@ func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		if os.Getenv("ASSAY_PARTS") == "1" {
-			t.Fatal("chromium is not installed")
-		}
-		t.Skip("chromium is not installed")
+		parttest.Need(t, "chromium is not installed: .ci/parts/native installs it")
 	}
 	in, to, err := os.Pipe()
 	if err != nil {

@@ -1,15 +1,18 @@
 package telemetry
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 func exportFixture(dcgm bool) (*Export, *time.Time) {
@@ -156,17 +159,35 @@ func TestExportRefusesWrites(t *testing.T) {
 	}
 }
 
-// Prometheus's own opinion of the page, where it is installed.
+// Prometheus's own opinion of the page: it reads it, and has nothing to say
+// against a name, a type or a help text. That modelName is in camel case is
+// DCGM's doing, whose labels these are, so that dashboards find them.
 func TestExportPromtool(t *testing.T) {
-	tool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed")
+	tool := os.Getenv("ASSAY_PROMTOOL")
+	if tool == "" {
+		parttest.Need(t, "ASSAY_PROMTOOL is not set: .ci/parts/promtool prints the path")
+	}
+	check := func(page string) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), tool, "check", "metrics")
+		cmd.Stdin = strings.NewReader(page)
+		return cmd.CombinedOutput()
 	}
 	e, _ := exportFixture(false)
-	cmd := exec.CommandContext(t.Context(), tool, "check", "metrics")
-	cmd.Stdin = strings.NewReader(fetchPage(t, e))
-	out, err := cmd.CombinedOutput()
-	if err != nil && strings.Contains(string(out), "error while linting") {
-		t.Errorf("%v: %s", err, out)
+	out, err := check(fetchPage(t, e))
+	if code := new(exec.ExitError); err != nil && !(errors.As(err, &code) && code.ExitCode() == 3) {
+		t.Fatalf("%v:\n%s", err, out) // 3: read, and something to say
+	}
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasSuffix(line, "label names should be written in 'snake_case' not 'camelCase'\n") {
+			t.Errorf("promtool: %s", line)
+		}
+	}
+	for name, page := range map[string]string{
+		"a line that is none":   "assay_up one\n",
+		"a metric without help": "# TYPE assay_up gauge\nassay_up 1\n",
+	} {
+		if out, err := check(page); err == nil {
+			t.Errorf("promtool passes %s: this test cannot fail\n%s", name, out)
+		}
 	}
 }

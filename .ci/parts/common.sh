@@ -23,9 +23,18 @@ turn() {
   flock "$turn_fd"
 }
 
+# lists: fetch Debian's package lists, unless that was done in the last two
+# hours. The stamp lies among the lists, so that it goes when they go.
+lists() {
+  local stamp=/var/lib/apt/lists/assay-updated
+  if [ -z "$(find "$stamp" -mmin -120 2>/dev/null)" ]; then
+    apt-get update -qq >&2 || die "apt-get update failed"
+    touch "$stamp"
+  fi
+}
+
 # packages NAME...: install the Debian packages that are missing. The package
-# lists are fetched once, and only if something is missing. The stamp lies
-# among the lists, so that it goes when they go.
+# lists are fetched only if something is.
 packages() {
   local missing=() p
   for p in "$@"; do
@@ -37,11 +46,7 @@ packages() {
     exec {fd}>"$CACHE/apt.lock"
     flock "$fd"
     export DEBIAN_FRONTEND=noninteractive
-    stamp=/var/lib/apt/lists/assay-updated
-    if [ -z "$(find "$stamp" -mmin -120 2>/dev/null)" ]; then
-      apt-get update -qq >&2 || die "apt-get update failed"
-      touch "$stamp"
-    fi
+    lists
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 {fd}>&- ||
       die "apt-get install ${missing[*]} failed"
   )

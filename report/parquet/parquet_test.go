@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"reflect"
 	"runtime"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 func each[T any](lines ...*T) iter.Seq2[*T, error] {
@@ -260,29 +262,54 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Set ASSAY_PARQUET to a directory to look at the files with another reader.
-func TestSampleForOtherReaders(t *testing.T) {
-	dir := os.Getenv("ASSAY_PARQUET")
-	if dir == "" {
-		t.Skip("ASSAY_PARQUET is not set")
+// Another implementation, Apache Arrow's, reads the same rows out of the files.
+func TestArrowReadsTheFiles(t *testing.T) {
+	python := os.Getenv("ASSAY_PYARROW")
+	if python == "" {
+		parttest.Need(t, "ASSAY_PYARROW is not set: it names a Python that has pyarrow, as that of .ci/parts/vllm")
 	}
 	var a assay.Request
 	var n int64
 	full(reflect.ValueOf(&a).Elem(), &n)
 	b := assay.Request{ID: "b", Stage: "c1"}
 	v := 0.0
-	var buf bytes.Buffer
-	if err := WriteRequests(&buf, each(&a, &b)); err != nil {
+	watts := assay.Reading{At: 5, Source: "nvml", Name: assay.GPUPower, Device: "GPU-1", Value: &v}
+	lag := assay.Reading{At: 6, Source: "client", Name: "client_lag_us", Counts: []int64{1, 2}}
+	for name, f := range map[string]struct {
+		write func(io.Writer) error
+		want  []map[string]any
+	}{
+		"requests": {func(w io.Writer) error { return WriteRequests(w, each(&a, &b)) }, []map[string]any{line(t, a), line(t, b)}},
+		"readings": {func(w io.Writer) error { return WriteReadings(w, each(&watts, &lag)) }, []map[string]any{line(t, watts), line(t, lag)}},
+	} {
+		var file bytes.Buffer
+		if err := f.write(&file); err != nil {
+			t.Fatal(err)
+		}
+		got := arrow(t, python, file.Bytes())
+		for i := range got {
+			bare(got[i])
+		}
+		if d := cmp.Diff(f.want, got); d != "" {
+			t.Errorf("%s, as Arrow reads them (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// arrow gives the rows of a file as Apache Arrow reads them.
+func arrow(t *testing.T, python string, file []byte) (rows []map[string]any) {
+	t.Helper()
+	const program = "import io, json, sys, pyarrow.parquet as p; json.dump(p.read_table(io.BytesIO(sys.stdin.buffer.read())).to_pylist(), sys.stdout)"
+	cmd := exec.Command(python, "-c", program)
+	cmd.Stdin = bytes.NewReader(file)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("pyarrow: %v\n%s", err, stderr.String())
+	}
+	if err := json.Unmarshal(out, &rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir+"/requests.parquet", buf.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	buf.Reset()
-	if err := WriteReadings(&buf, each(&assay.Reading{At: 5, Source: "nvml", Name: "gpu_power_watts", Device: "GPU-1", Value: &v}, &assay.Reading{At: 6, Source: "client", Name: "client_lag_us", Counts: []int64{1, 2}})); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/readings.parquet", buf.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return rows
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // Prompts of 128,000 tokens from 32 streams: making and sending them, more than
@@ -60,7 +62,7 @@ func TestLongPromptsByVLLM(t *testing.T) {
 	}
 	vllm := os.Getenv("ASSAY_VLLM")
 	if vllm == "" {
-		t.Skip("ASSAY_VLLM is not set: .ci/run long gives the directory that has vllm bench serve")
+		parttest.Need(t, "ASSAY_VLLM is not set: .ci/run gives the directory that has vllm bench serve")
 	}
 	s := startSimulator(t, "--ttft", "1s", "--itl", "10ms")
 	dir := t.TempDir()

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 func engineURL(t *testing.T, variable string) string {
 	t.Helper()
 	url := os.Getenv(variable)
 	if url == "" {
-		t.Skipf("%s is not set: .ci/run starts the engine", variable)
+		parttest.Need(t, variable+" is not set: .ci/run starts the engine")
 	}
 	return url
 }
@@ -77,7 +78,7 @@ func TestRealLlamaCpp(t *testing.T) {
 func TestRealOllamaDies(t *testing.T) {
 	parts := os.Getenv("PARTS")
 	if parts == "" {
-		t.Skip("PARTS is not set: .ci/run says where the engines' scripts are")
+		parttest.Need(t, "PARTS is not set: .ci/run says where the engines' scripts are")
 	}
 	dir := t.TempDir()
 	serve := filepath.Join(parts, "ollama-serve")
