@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 )
 
 // Every comparison with NaN is false, so a test that fails when
-// !(math.Abs(got-want) <= tol passes a value that is unknown. The question is)
+// math.Abs(got-want) > tol passes a value that is unknown. The question is
 // whether it lies inside: !(math.Abs(got-want) <= tol).
 func TestTestsRefuseNaN(t *testing.T) {
 	fset := token.NewFileSet()
@@ -44,14 +45,15 @@ func TestTestsRefuseNaN(t *testing.T) {
 	}
 	for _, dir := range tests {
 		for _, pos := range passesNaN(dir) {
-			t.Errorf("%s: NaN passes: write !(math.Abs(x) <= tol)", fset.Position(pos))
+			t.Errorf("%s: NaN passes: ask whether it lies inside, as !(math.Abs(x) <= tol)", fset.Position(pos))
 		}
 	}
 }
 
 // passesNaN finds the comparisons in a package's files that are true where a
-// distance exceeds its tolerance. A distance is math.Abs of something, a variable
-// that was given one in the same function, or a function that returns one.
+// distance exceeds its tolerance, or where a number lies on either side of a
+// range: x < 0.9 || x > 1.1. A distance is math.Abs of something, a variable that
+// was given one in the same function, or a function that returns one.
 func passesNaN(files []*ast.File) []token.Pos {
 	functions := map[string]bool{}
 	eachFunc(files, func(d *ast.FuncDecl) {
@@ -74,7 +76,7 @@ func passesNaN(files []*ast.File) []token.Pos {
 			case *ast.BinaryExpr:
 				over := x.Op == token.GTR || x.Op == token.GEQ
 				under := x.Op == token.LSS || x.Op == token.LEQ
-				if over && isDistance(x.X, names) || under && isDistance(x.Y, names) {
+				if over && isDistance(x.X, names) || under && isDistance(x.Y, names) || isOutside(x) {
 					found = append(found, x.Pos())
 				}
 			}
@@ -94,6 +96,40 @@ func eachFunc(files []*ast.File, visit func(*ast.FuncDecl)) {
 	}
 }
 
+// isOutside reports whether b asks if a number lies on either side of a range
+// with a fractional bound.
+func isOutside(b *ast.BinaryExpr) bool {
+	high, ok := b.Y.(*ast.BinaryExpr)
+	if b.Op != token.LOR || !ok {
+		return false
+	}
+	low, ok := b.X.(*ast.BinaryExpr)
+	if ok && low.Op == token.LOR { // of a longer chain the last member
+		low, ok = low.Y.(*ast.BinaryExpr)
+	}
+	if !ok || types.ExprString(low.X) != types.ExprString(high.X) || !isFraction(low.Y) && !isFraction(high.Y) {
+		return false
+	}
+	below := func(op token.Token) bool { return op == token.LSS || op == token.LEQ }
+	above := func(op token.Token) bool { return op == token.GTR || op == token.GEQ }
+	return below(low.Op) && above(high.Op) || above(low.Op) && below(high.Op)
+}
+
+// isFraction reports whether a bound is written with a decimal point: without
+// types, nothing else tells a float.
+func isFraction(e ast.Expr) (found bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.CallExpr:
+			return false
+		case *ast.BasicLit:
+			found = found || x.Kind == token.FLOAT && strings.Contains(x.Value, ".")
+		}
+		return true
+	})
+	return found
+}
+
 func isDistance(e ast.Expr, names map[string]bool) bool {
 	switch x := e.(type) {
 	case *ast.Ident:
@@ -111,13 +147,18 @@ func isDistance(e ast.Expr, names map[string]bool) bool {
 
 func TestPassesNaNFindsThePattern(t *testing.T) {
 	for body, want := range map[string]int{
-		`if !(math.Abs(got-want) <= tol) { t.Error() }`:                      1,
+		`if math.Abs(got-want) > tol { t.Error() }`:                      1,
 		`if tol < math.Abs(got-want) { t.Error() }`:                      1,
-		`if ok && math.Abs(got-want) >= 1 || !(math.Abs(a) <= 1) { fail() }`: 2,
+		`if ok && math.Abs(got-want) >= 1 || math.Abs(a) > 1 { fail() }`: 2,
 		`d := math.Abs(got - want); if d > tol { t.Error() }`:            1,
 		`if off(got, want) > 0.1 { t.Error() }`:                          1,
 		`if !(math.Abs(got-want) <= tol) { t.Error() }`:                  0,
 		`if math.Abs(got-want) <= tol { good++ }`:                        0,
+		`if x.y < 0.9 || x.y > 1.1 { t.Error() }`:                        1,
+		`if !ok || v > 2*a || v < .4*a || n == 3 { t.Error() }`:          1,
+		`if n < 3 || n > 5 || m < 1.5 { t.Error() }`:                     0,
+		`if n < 10e6 || n > most(0.05) { t.Error() }`:                    0,
+		`if !(x >= 0.9 && x <= 1.1) { t.Error() }`:                       0,
 	} {
 		src := "package p\nfunc off(a, b float64) float64 { return math.Abs(a/b - 1) }\nfunc f() { " + body + " }"
 		f, err := parser.ParseFile(token.NewFileSet(), "p.go", src, parser.SkipObjectResolution)

@@ -351,7 +351,7 @@ func TestEmptyProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := r.Empty
-	if e.Status != Measured || e.Mean == nil || !e.Mean.Known() || math.IsNaN(e.Mean.Lo) || e.P50.Est < 0 || e.P50.Est > 1e-3 {
+	if e.Status != Measured || e.Mean == nil || !e.Mean.Known() || math.IsNaN(e.Mean.Lo) || !(e.P50.Est >= 0 && e.P50.Est <= 1e-3) {
 		t.Errorf("%+v", e)
 	}
 	if !strings.Contains(e.line(), "[") {

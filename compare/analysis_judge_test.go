@@ -85,7 +85,7 @@ func TestLooksShareTheLevel(t *testing.T) {
 		}
 		sum, last = sum+level, level
 	}
-	if sum > 0.05+1e-12 || sum < 0.0499 {
+	if !(sum <= 0.05+1e-12 && sum >= 0.0499) {
 		t.Errorf("the looks use %v of 0.05", sum)
 	}
 	// Interrupted between looks: the next one, early; beyond the plan: the last.

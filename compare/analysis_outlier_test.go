@@ -50,7 +50,7 @@ func TestWhatDroppingBeyondTwoSigmaDoesToATail(t *testing.T) {
 		before, now := stat.Quantile(all, 99), stat.Quantile(left, 99)
 		t.Logf("%s: the filter drops %d of 10,000, p99 goes from %.1f to %.1f ms (%+.0f %%), the mean from %.1f to %.1f ms (%+.0f %%)",
 			test.name, len(all)-len(left), before, now, 100*(now/before-1), m.Mean(), after.Mean(), 100*(after.Mean()/m.Mean()-1))
-		if now/before >= test.off {
+		if !(now/before < test.off) {
 			t.Errorf("%s: p99 is %.2f of what it was; the decision not to drop rests on less than %.2f", test.name, now/before, test.off)
 		}
 	}

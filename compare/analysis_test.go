@@ -126,7 +126,7 @@ func TestTheRatioAndItsIntervalHoldTheTruth(t *testing.T) {
 	if !(c.Simultaneous.Lo < c.Change.Lo && c.Change.Hi < c.Simultaneous.Hi) {
 		t.Errorf("the interval of the family %+v is not wider than %+v", c.Simultaneous, c.Change)
 	}
-	if !(*c.Adjusted > *c.P) || c.Effect != "large" || *c.Cliff < 0.9 || c.Better != "a" {
+	if !(*c.Adjusted > *c.P) || c.Effect != "large" || !(*c.Cliff >= 0.9) || c.Better != "a" {
 		t.Errorf("%+v", c)
 	}
 }

@@ -185,7 +185,7 @@ func TestStagesBecomeWorkloads(t *testing.T) {
 	if len(e.Samples) != 4 || e.Samples[0].Requests != 100 || e.Samples[0].OutputTokens != 10 || e.Samples[0].Within != nil {
 		t.Errorf("samples: %+v", e.Samples)
 	}
-	if v := e.Samples[0].Metrics["ttft_ms_p50"]; v < 40 || v > 60 {
+	if v := e.Samples[0].Metrics["ttft_ms_p50"]; !(v >= 40 && v <= 60) {
 		t.Errorf("the mean over repetitions is %v", v)
 	}
 	if Analyze(e).between("a", "b", "c8", "ttft_ms_p50") != nil {

@@ -222,7 +222,7 @@ func TestFindMax(t *testing.T) {
 					t.Errorf("%+v, want (%v, %v]", a, tc.kept, tc.broken)
 				}
 			case tc.unknown:
-				if !math.IsInf(a.broken, 1) || a.kept > tc.limit || a.last.Verdict != stat.LevelUndecided {
+				if !math.IsInf(a.broken, 1) || !(a.kept <= tc.limit) || a.last.Verdict != stat.LevelUndecided {
 					t.Errorf("%+v, want the search to end at the first load that says nothing", a)
 				}
 			case !(a.kept <= tc.limit && tc.limit < a.broken && a.broken <= max(1.05*a.kept, 0)+0.001+1*b2f(tc.like.Kind == assay.LoadClosed)):

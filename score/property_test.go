@@ -193,7 +193,7 @@ func TestPropertyAWorseMetricNeverRaisesAPart(t *testing.T) {
 			if (after == nil) != (before[name] == nil) {
 				t.Fatalf("worse %s made %s known or unknown", kind, name)
 			}
-			if after != nil && *after > *before[name]+1e-12 {
+			if after != nil && !(*after <= *before[name]+1e-12) {
 				t.Fatalf("worse %s raised %s from %v to %v", kind, name, *before[name], *after)
 			}
 		}

@@ -175,10 +175,10 @@ func TestIntervalsAreOfJointReplicates(t *testing.T) {
 	in.Summary.Stages[0].Replicates = r
 	s := Health(in).Score
 	lat, thr, all := s.Intervals["latency"], s.Intervals["throughput"], s.Intervals["overall"]
-	if lat.Low > 0.52 || lat.High < 0.96 || thr.Low > 0.53 || thr.High < 0.97 {
+	if !(lat.Low <= 0.52 && lat.High >= 0.96 && thr.Low <= 0.53 && thr.High >= 0.97) {
 		t.Errorf("latency %+v, throughput %+v", lat, thr)
 	}
-	if all.High-all.Low > 1e-9 {
+	if !(all.High-all.Low <= 1e-9) {
 		t.Errorf("overall %+v: the replicates were not joined", all)
 	}
 	if _, ok := s.Intervals["efficiency"]; !ok {

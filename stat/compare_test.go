@@ -167,7 +167,7 @@ func TestTailsMeet(t *testing.T) {
 		}
 		k, chance = rankSumTail(50, 50, tail)
 		above, _ = rankSumTail(50, 51, tail)
-		if step := above - k; step < 0 || step > 30 || chance > tail {
+		if step := above - k; step < 0 || step > 30 || !(chance <= tail) {
 			t.Errorf("rank sums at %v: %d at 50 and 50, %d at one more", tail, k, above)
 		}
 	}

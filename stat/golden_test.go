@@ -125,7 +125,7 @@ func TestGoldenUSL(t *testing.T) {
 		near(t, "sigma", u.Sigma, g.Sigma, 1e-5)
 		near(t, "kappa", u.Kappa, g.Kappa, 1e-5)
 		near(t, "r2", u.R2, g.R2, 1e-6)
-		if u.Gamma < 0 || u.Sigma < 0 || u.Kappa < 0 {
+		if !(u.Gamma >= 0 && u.Sigma >= 0 && u.Kappa >= 0) {
 			t.Errorf("case %d: negative: %+v", i, u)
 		}
 	}

@@ -192,7 +192,7 @@ func TestAutocorrelationTime(t *testing.T) {
 				x = c.rho*x + rng.NormFloat64()
 			}
 			sum.Add(b.Tau())
-			if r := float64(c.n) / c.want / b.Effective(); r < 0.5 || r > 2 {
+			if r := float64(c.n) / c.want / b.Effective(); !(r >= 0.5 && r <= 2) {
 				t.Errorf("ρ=%v n=%d seed %d: effective %.0f, want about %.0f", c.rho, c.n, seed, b.Effective(), float64(c.n)/c.want)
 			}
 		}
@@ -231,7 +231,7 @@ func TestIntervalCovers(t *testing.T) {
 				covered++
 			}
 		}
-		if c := float64(covered) / float64(runs); c < 0.91 || c > 0.99 {
+		if c := float64(covered) / float64(runs); !(c >= 0.91 && c <= 0.99) {
 			t.Errorf("ρ=%v: covered %.3f of the time", rho, c)
 		}
 	}

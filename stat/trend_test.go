@@ -243,7 +243,7 @@ func TestPeltIsTheMinimum(t *testing.T) {
 			return
 		}
 		got := ChangePoints(y, ChangeOptions{MinSize: size, Penalty: penalty})
-		if c := partitionCost(y, got, penalty); c > best[len(y)]+1e-9 {
+		if c := partitionCost(y, got, penalty); !(c <= best[len(y)]+1e-9) {
 			t.Fatalf("%v costs %v, the minimum is %v", got, c, best[len(y)])
 		}
 		for i, k := range append(got, len(y)) {

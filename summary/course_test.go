@@ -163,7 +163,7 @@ func TestWindowCV(t *testing.T) {
 		}
 		return *of(t, m).Stages[0].WindowCV
 	}
-	if v := cv(func(int64) int64 { return 10 * ms }); v > 0.01 {
+	if v := cv(func(int64) int64 { return 10 * ms }); !(v <= 0.01) {
 		t.Errorf("an even engine varies by %v", v)
 	}
 	v := cv(func(s int64) int64 {

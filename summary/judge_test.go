@@ -93,7 +93,7 @@ func TestKneeAndCliff(t *testing.T) {
 	near(t, "knee", sc.Knee.Est, 16, 0.02)
 	// Goodput 80/s at 32, 57.1/s at 64: 72/s lies 8/22.9 of the way.
 	near(t, "cliff", sc.Cliff.Est, 32+32*8/22.857, 0.03)
-	if sc.Cliff.Lo != 32 || sc.Cliff.Hi != 64 || sc.Peak.Est < 16 || sc.Peak.Est > 32 {
+	if sc.Cliff.Lo != 32 || sc.Cliff.Hi != 64 || !(sc.Peak.Est >= 16 && sc.Peak.Est <= 32) {
 		t.Errorf("cliff %+v, peak %+v", sc.Cliff, sc.Peak)
 	}
 	near(t, "degradation at 64", sc.Points[6].Degradation, 57.14/(64*5), 0.03)

@@ -340,7 +340,7 @@ func TestIntervalGoesByEffectiveSamples(t *testing.T) {
 	near(t, "correlated", bound.Effective, 2400/9.0, 0.5)
 	a, _ := free.P(50)
 	b, _ := bound.P(50)
-	if !a.Held() || !b.Held() || (b.Hi-b.Lo) < 2*(a.Hi-a.Lo) || a.Lo > a.Value || a.Hi < a.Value {
+	if !a.Held() || !b.Held() || !((b.Hi-b.Lo) >= 2*(a.Hi-a.Lo) && a.Lo <= a.Value && a.Hi >= a.Value) {
 		t.Errorf("independent %+v, correlated %+v", a, b)
 	}
 	if q, _ := bound.P(99); q.Held() || q.Need != 368 {

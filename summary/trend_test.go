@@ -137,7 +137,7 @@ func TestLeakAndDriftAreFound(t *testing.T) {
 			t.Errorf("%+v", leak)
 		}
 		drift := trend(t, s, "output_tokens_per_second")
-		if drift.MinEffect > -0.0019 || drift.MinEffect < -0.0021 || drift.Slope.Hi > drift.MinEffect || drift.Kind != "drift" {
+		if !(drift.MinEffect <= -0.0019 && drift.MinEffect >= -0.0021 && drift.Slope.Hi <= drift.MinEffect) || drift.Kind != "drift" {
 			t.Errorf("%+v", drift)
 		}
 	}

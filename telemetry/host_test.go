@@ -49,7 +49,7 @@ cpu0 host_cpu_frequency_hertz 3400000000
 		}
 	}
 	// cpu1 went back, and says nothing.
-	if len(got) != 2 || got[""] < 0.4499 || got[""] > 0.4501 || got["cpu0"] < 0.8999 || got["cpu0"] > 0.9001 {
+	if len(got) != 2 || !(got[""] >= 0.4499 && got[""] <= 0.4501 && got["cpu0"] >= 0.8999 && got["cpu0"] <= 0.9001) {
 		t.Errorf("utilization %v", got)
 	}
 }

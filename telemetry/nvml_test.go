@@ -278,7 +278,7 @@ func wantNone(t *testing.T, err error) {
 func want(t *testing.T, s series, gpu int, last map[string]float64) {
 	t.Helper()
 	for name, v := range last {
-		if got := s.last(name, gpu); got < v-1e-9*v || got > v+1e-9*v {
+		if got := s.last(name, gpu); !(got >= v-1e-9*v && got <= v+1e-9*v) {
 			t.Errorf("GPU %d: %s ends at %v, want %v (all: %v)", gpu, name, got, v, s.of(name, gpu))
 		}
 	}
@@ -497,7 +497,7 @@ func TestNVMLEnergyAgreesWithPower(t *testing.T) {
 		}
 		at, before = now, watts
 	}
-	if counter := last - first; counter < 500 || sum < .98*counter || sum > 1.02*counter {
+	if counter := last - first; !(counter >= 500 && sum >= .98*counter && sum <= 1.02*counter) {
 		t.Errorf("by counter %.1f J, by integration %.1f J", counter, sum)
 	}
 }

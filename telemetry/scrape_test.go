@@ -146,7 +146,7 @@ func TestDCGM(t *testing.T) {
 		"GPU-0635 gpu_sm_clock_hertz": 345e6, "GPU-0635 gpu_memory_used_bytes": 1500 << 20,
 	}
 	for name, v := range want {
-		if have, ok := got[name]; !ok || have < v*(1-1e-9) || have > v*(1+1e-9) {
+		if have, ok := got[name]; !ok || !(have >= v*(1-1e-9) && have <= v*(1+1e-9)) {
 			t.Errorf("%s is %v (%v), want %v", name, have, ok, v)
 		}
 	}

@@ -124,7 +124,7 @@ func TestSMIRows(t *testing.T) {
 				switch {
 				case v == absent && ok:
 					t.Errorf("%s is %v, should be absent", name, have)
-				case v != absent && (!ok || have < v-1e-9*v || have > v+1e-9*v):
+				case v != absent && (!ok || !(have >= v-1e-9*v && have <= v+1e-9*v)):
 					t.Errorf("%s is %v (%v), want %v", name, have, ok, v)
 				}
 			}

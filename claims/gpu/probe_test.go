@@ -138,7 +138,7 @@ func TestWrongKernelFailsItsProbe(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if m.Value <= 0 {
+				if !(m.Value > 0) {
 					t.Fatal(m)
 				}
 				if c.probe != "consensus/single_vote" { // takes some votes to show

@@ -80,7 +80,7 @@ func TestRealThroughput(t *testing.T) {
 				f.Close()
 			}
 		}
-		if ratio < limit {
+		if !(ratio >= limit) {
 			t.Errorf("records of %d bytes: %.2f of a bare producer; at least %.2f is wanted", tc.size, ratio, limit)
 		}
 	}

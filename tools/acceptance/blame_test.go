@@ -170,7 +170,7 @@ func TestBlameOfMergingHabits(t *testing.T) {
 					errs = append(errs, fmt.Errorf("%d of %d bursts are blamed on the client", b.togetherBlamed, b.together))
 				}
 				size := float64(b.burstChunks) / float64(max(1, b.bursts))
-				if habit.size > 0 && (size < 0.9*habit.size || size > 1.1*habit.size) {
+				if habit.size > 0 && !(size >= 0.9*habit.size && size <= 1.1*habit.size) {
 					errs = append(errs, fmt.Errorf("bursts of %.2f chunks, %.0f were sent together", size, habit.size))
 				}
 				return errors.Join(errs...)

@@ -40,7 +40,7 @@ func TestLongPrompts(t *testing.T) {
 		if st.Failed > 0 || tr.Unmatched > 0 || tr.Requests < 64 {
 			errs = append(errs, fmt.Errorf("%d requests compared, %d failed, %d without a match", tr.Requests, st.Failed, tr.Unmatched))
 		}
-		if st.InputTokens.Mean < 0.97*128000 || st.InputTokens.Mean > 1.03*128000 {
+		if !(st.InputTokens.Mean >= 0.97*128000 && st.InputTokens.Mean <= 1.03*128000) {
 			errs = append(errs, fmt.Errorf("prompts of %.0f tokens", st.InputTokens.Mean))
 		}
 		if r.maxRSS > 1<<30 {

@@ -197,8 +197,12 @@ func best(t *testing.T, what string, try func() error) {
 	stillness.Timed(t, what, try)
 }
 
+// p is a percentile in the unit of its distribution; NaN where there is none.
 func p(d assay.Dist, level float64) float64 {
-	v, _ := d.P(level)
+	v, ok := d.P(level)
+	if !ok || d.N == 0 {
+		return math.NaN()
+	}
 	return v.Value
 }
 

@@ -56,13 +56,13 @@ func judgeExcess(t *testing.T, streams int, ours, bench []excess) error {
 	say(t, "%d streams, median of %d rounds, ms longer than vLLM's own: TTFT %.2f (0 to %.1f), E2E %.2f; vllm bench serve %.2f and %.2f",
 		streams, len(ours), ttft, most, e2e, theirs, theirE2E)
 	var errs []error
-	if ttft < 0 || ttft > most {
+	if !(ttft >= 0 && ttft <= most) {
 		errs = append(errs, fmt.Errorf("TTFT's excess is %.2f ms, want 0 to %.1f", ttft, most))
 	}
-	if room := max(0.5, 0.1*ttft); e2e < ttft-room || e2e > ttft+room {
+	if room := max(0.5, 0.1*ttft); !(e2e >= ttft-room && e2e <= ttft+room) {
 		errs = append(errs, fmt.Errorf("E2E's excess is %.2f ms and TTFT's %.2f: they differ by more than %.2f", e2e, ttft, room))
 	}
-	if ttft > theirs {
+	if !(ttft <= theirs) {
 		errs = append(errs, fmt.Errorf("TTFT's excess is %.2f ms, that of vllm bench serve %.2f", ttft, theirs))
 	}
 	return errors.Join(errs...)
