@@ -101,15 +101,15 @@ finish() {
   if [ -z "$complete" ]; then
     failed=$((failed + 1))
     [ -n "$running" ] || began=${EPOCHREALTIME/./}
-    step_names+=("${running:-between steps}") step_results+=("broken off") step_reasons+=("")
+    step_names+=("${running:-between steps}") step_results+=("interrupted") step_reasons+=("")
     step_times+=("$((${EPOCHREALTIME/./} - began))")
   fi
-  printf '\n%-28s %-10s %9s\n' step result seconds
+  printf '\n%-28s %-11s %9s\n' step result seconds
   for i in "${!step_names[@]}"; do
-    printf '%-28s %-10s %9s  %s\n' "${step_names[i]}" "${step_results[i]}" \
+    printf '%-28s %-11s %9s  %s\n' "${step_names[i]}" "${step_results[i]}" \
       "$(seconds "${step_times[i]}")" "${step_reasons[i]}"
   done
-  printf '%-28s %-10s %9s\n\n' all "$mode" "$(seconds "$((${EPOCHREALTIME/./} - started))")"
+  printf '%-28s %-11s %9s\n\n' all "$mode" "$(seconds "$((${EPOCHREALTIME/./} - started))")"
   rm -rf "$work"
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" = 0 ] || [ "$rc" != 0 ] || rc=1

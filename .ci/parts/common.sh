@@ -52,6 +52,29 @@ packages() {
   )
 }
 
+# python_of_lists: ends with a reason unless python3 is the one that the parts'
+# lists of requirements were made for: a hash is of one file, and other Pythons
+# get other files.
+python_of_lists() {
+  local is
+  is=$(python3 -c 'import platform, sys; print("%d.%d" % sys.version_info[:2], platform.machine())')
+  [ "$is" = "3.11 x86_64" ] ||
+    die "the hashes of Python's packages are those for Python 3.11 on x86_64, and this is $is: .ci/parts/pin.py makes others"
+}
+
+# listed NAME LIST: the version that a list of requirements has.
+listed() { sed -n "s/^$1==\([^ ]*\) .*/\1/p" "$PARTS/$2"; }
+
+# environment DIR LIST: a virtual environment in DIR with exactly the packages
+# of LIST, each checked against its hash.
+environment() {
+  packages python3-venv
+  python_of_lists
+  rm -rf "$1"
+  python3 -m venv "$1"
+  "$1/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r "$PARTS/$2" >&2
+}
+
 # free_port: a port that was free a moment ago.
 free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
