@@ -79,7 +79,7 @@ type HealthScore struct {
 	Weights    map[string]float64 `json:"weights"`
 	Deductions []Deduction        `json:"deductions"`
 	Baseline   string             `json:"baseline,omitempty"` // its name
-	Stage      string             `json:"stage,omitempty"`    // the stage that was held against it
+	Stage      string             `json:"stage,omitempty"`    // the stage that was compared with it
 }
 
 // Interval is a range from low to high.
@@ -159,13 +159,13 @@ type CostPoint struct {
 // BaselineFormat names the format of a baseline file.
 const BaselineFormat = "assay/baseline/v1"
 
-// Baseline is what a node is held against: the catalogue's figure, or the
+// Baseline is what a node is compared with: the catalogue's figure, or the
 // node's own accepted one. A figure that is null is not scored.
 type Baseline struct {
 	Format string `json:"format"`
 	Name   string `json:"name"`
 	Source string `json:"source"` // the run's id, or where the figure was published
-	// What it was measured with; a run of something else is held against it
+	// What it was measured with; a run of something else is compared with it
 	// only with a warning.
 	GPUModel string `json:"gpu_model,omitempty"`
 	GPUCount int    `json:"gpu_count,omitempty"`

@@ -30,7 +30,7 @@ type Judge struct {
 	Objectives []Objective `json:"objectives,omitempty"`
 	// Percentiles are the levels to report besides 50, 90, 95 and 99.
 	Percentiles []float64 `json:"percentiles,omitempty"`
-	// Baseline is what the node's health is held against; nil: none was given.
+	// Baseline is what the node's health is compared with; nil: none was given.
 	Baseline *Baseline `json:"baseline,omitempty"`
 	// PricePerHour is what renting the node costs, EnergyRate what a kWh costs.
 	PricePerHour *Money `json:"price_per_hour,omitempty"`
@@ -74,7 +74,7 @@ type Node struct {
 	GPUs        []GPU  `json:"gpus"` // empty: none were found
 }
 
-// GPU is one accelerator, by its own word. What it does not say is absent.
+// GPU is one accelerator, self-reported. What it does not say is absent.
 type GPU struct {
 	UUID             string  `json:"uuid"`
 	Name             string  `json:"name"`
@@ -130,7 +130,7 @@ type Status string
 const (
 	StatusRunning  Status = "running"
 	StatusComplete Status = "complete"
-	StatusPartial  Status = "partial" // broken off; what there is can be used
+	StatusPartial  Status = "partial" // interrupted; what there is can be used
 )
 
 // Checkpoint is checkpoint.json, replaced every second. Progress lines, the

@@ -53,7 +53,7 @@ var metrics = []Metric{
 	{"error_rate", "ratio", Lower, "Failures of the engine over requests that the engine ended. Cancelled, censored and never-sent requests are counted apart.", ""},
 	{"late_sent", "1", Lower, "Requests that the concurrency cap held back for more than a millisecond after their scheduled moment.", ""},
 	{"never_sent", "1", Lower, "Requests that were scheduled and not sent before the stage ended.", ""},
-	{"censored", "1", Lower, "Requests still under way when the stage's grace ended; they were broken off by us.", ""},
+	{"censored", "1", Lower, "Requests still under way when the stage's grace ended; we cancelled them.", ""},
 	{"input_tokens", "tokens", Neither, "Input tokens of a request, by the engine's own count where it gives one.", ""},
 	{"output_tokens", "tokens", Neither, "Output tokens of a request, by the engine's own count where it gives one.", ""},
 	{"cached_tokens", "tokens", Neither, "Input tokens that the engine says it took from its prefix cache, of all judged requests together.", ""},

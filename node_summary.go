@@ -33,7 +33,7 @@ type ReadingStats struct {
 
 // EnergySummary is energy by both ways, of one GPU or of all together.
 type EnergySummary struct {
-	Joules     *float64 `json:"joules"` // by the counter where it can be had, else by integration
+	Joules     *float64 `json:"joules"` // by the counter where it is available, else by integration
 	Counter    *float64 `json:"counter_joules"`
 	Integrated *float64 `json:"integrated_joules"`
 	// Disagreement is counter ÷ integrated − 1.

@@ -15,7 +15,7 @@ type Quantity struct {
 	Why         string
 }
 
-// UnknownQuantity is a quantity that could not be had, for the reason given.
+// UnknownQuantity is a quantity that is not available, for the reason given.
 func UnknownQuantity(why string) Quantity {
 	return Quantity{Est: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), Why: why}
 }

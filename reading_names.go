@@ -147,7 +147,7 @@ var readingNames = []ReadingName{
 	{HostCPU, "ratio", false, "", 0, "Share of time that a core, or without a device all of them, was busy."},
 	{HostCPUFrequency, "hertz", false, "", 0, "Clock of a core."},
 	{HostMemoryUsed, "bytes", false, "", 0, "Memory in use."},
-	{HostMemoryAvailable, "bytes", false, "", 0, "Memory that could be had without swapping."},
+	{HostMemoryAvailable, "bytes", false, "", 0, "Memory that is available without swapping."},
 	{HostPressureCPU, "seconds", true, "", 0, "Time in which something waited for a processor."},
 	{HostPressureMemory, "seconds", true, "", 0, "Time in which something waited for memory."},
 	{HostPressureIO, "seconds", true, "", 0, "Time in which something waited for a disk."},

@@ -69,7 +69,7 @@ type ClientSummary struct {
 	// Readings of the process itself; null where they were not obtained.
 	CPUSeconds   *float64 `json:"cpu_seconds"`
 	CPUShare     *float64 `json:"cpu_share"`       // of the cores that it may use
-	RunDelay     *float64 `json:"run_delay_share"` // time that its threads were ready and not let run, over wall time
+	RunDelay     *float64 `json:"run_delay_share"` // share of the time that its threads waited for a CPU
 	Suspended    *float64 `json:"suspended_share"` // time in which the whole process was stopped, over wall time
 	PeakRSSBytes *float64 `json:"peak_rss_bytes"`
 }
@@ -79,7 +79,7 @@ type ClientSummary struct {
 type StageSummary struct {
 	Name string `json:"name"`
 	Plan Stage  `json:"plan"`
-	// Complete is false for a stage that was broken off.
+	// Complete is false for a stage that was interrupted.
 	Complete bool `json:"complete"`
 
 	Started int64 `json:"started_ns"`
@@ -147,7 +147,7 @@ type StageSummary struct {
 	Engine *EngineStage `json:"engine,omitempty"`
 	// EngineCheck is ours beside the engine's own figures; null: it gives none.
 	EngineCheck *EngineCheck `json:"engine_check,omitempty"`
-	// Objectives holds each objective against this stage.
+	// Objectives has the verdict on each objective in this stage.
 	Objectives []Held `json:"objectives,omitempty"`
 	// Kept is whether all objectives held; unknown when one could not be decided.
 	Kept Verdict `json:"kept"`

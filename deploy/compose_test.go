@@ -106,7 +106,7 @@ func load(t *testing.T) project {
 func TestSchema(t *testing.T) {
 	out, err := exec.Command("../.ci/parts/compose-schema").Output()
 	if err != nil {
-		parttest.Need(t, fmt.Sprintf("the Compose Specification's schema cannot be had: %v", err))
+		parttest.Need(t, fmt.Sprintf("the Compose Specification's schema is not available: %v", err))
 	}
 	f, err := os.Open(strings.TrimSpace(string(out)))
 	if err != nil {

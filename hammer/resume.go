@@ -15,7 +15,7 @@ type Secrets struct {
 	Headers map[string]string
 }
 
-// Resume goes on with a run that was broken off: stages that were completed
+// Resume goes on with a run that was interrupted: stages that were completed
 // stay as they are, the one that was under way is completed, the rest follows.
 func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summary, error) {
 	w, before, err := journal.Resume(dir)
@@ -35,7 +35,7 @@ func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summ
 	defer r.client.Close()
 	if got := r.client.Source(); got != before.Manifest.Clock {
 		w.Close()
-		return assay.Summary{}, fmt.Errorf("the run was measured by the %s clock, and here only the %s clock is to be had: start a new run", before.Manifest.Clock, got)
+		return assay.Summary{}, fmt.Errorf("the run was measured by the %s clock, and here only the %s clock is available: start a new run", before.Manifest.Clock, got)
 	}
 	if err := r.lookAround(ctx); err != nil {
 		w.Close()

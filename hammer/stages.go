@@ -66,7 +66,7 @@ func completed(dir string) (map[string]assay.StageSummary, error) {
 	return m, nil
 }
 
-// left is what a stage that was broken off still has to do.
+// left is what a stage that was interrupted still has to do.
 func left(stage assay.Stage, before *journal.Resumed) assay.Stage {
 	if before == nil {
 		return stage
@@ -76,7 +76,7 @@ func left(stage assay.Stage, before *journal.Resumed) assay.Stage {
 			continue
 		}
 		if stage.Requests > 0 {
-			// What the interruption broke off is done again.
+			// What was interrupted is done again.
 			stage.Requests = max(1, stage.Requests-(p.Requests-p.Warmups-p.Cancelled))
 		}
 		if stage.DurationNS > 0 {

@@ -128,7 +128,7 @@ func encoded(enc string) bool { return enc != "" && !strings.EqualFold(enc, "ide
 // request sent into the closing would count as the engine's failure.
 const defaultIdle = 4 * time.Second
 
-// idle takes the server's own word on it: Keep-Alive: timeout=5.
+// idle takes what the server says of it: Keep-Alive: timeout=5.
 func (s *stream) idle(keepAlive string) {
 	for part := range strings.SplitSeq(keepAlive, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")

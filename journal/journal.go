@@ -3,7 +3,7 @@
 //
 // It promises that a run which dies at any byte can be read: files are only
 // appended to, whole lines at a time, or replaced by renaming; the reader drops
-// a torn last line and says so; a run that was broken off can be resumed, and no
+// a torn last line and says so; a run that was interrupted can be resumed, and no
 // request is then recorded twice. At most one second is lost to a kill. Memory
 // does not grow with the run's length, neither for the writer nor for the
 // reader, and recording a request takes no allocation and no system call.
@@ -48,7 +48,7 @@ var (
 	// ErrComplete is returned by Resume for a run that has nothing left to do.
 	ErrComplete = errors.New("the run is complete")
 	// ErrRecorded is returned by a resumed Writer for a request whose id was
-	// recorded before the run was broken off. Nothing is written: go on with the
+	// recorded before the run was interrupted. Nothing is written: go on with the
 	// next request.
 	ErrRecorded = errors.New("a request of this id is recorded already")
 	// ErrClosed is returned by a Writer that was closed.

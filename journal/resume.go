@@ -13,7 +13,7 @@ import (
 	"github.com/assay-bench/assay/internal/disk"
 )
 
-// Resumed is what a run that was broken off had come to: what is needed to go
+// Resumed is what a run that was interrupted had come to: what is needed to go
 // on, and no more. It holds some sixteen bytes a recorded request.
 type Resumed struct {
 	Manifest assay.Manifest
@@ -67,7 +67,7 @@ func (s ids) has(id string) bool {
 	return ok
 }
 
-// Resume takes up a run that was broken off: it cuts off torn last lines,
+// Resume takes up a run that was interrupted: it cuts off torn last lines,
 // removes a summary and health that are out of date, appends a resumed event (Data:
 // down_seconds, and cut_bytes if there were any), and gives back what is on
 // record. It refuses a run that is complete (ErrComplete) or that another

@@ -32,7 +32,7 @@ type Generator struct {
 	Sleep func(ctx context.Context, until int64)
 	// OnSteady is told when the first judged request was wanted, and OnLoadEnd
 	// when the last request had been sent. Both may be nil, and neither delays
-	// requests. OnLoadEnd is also called for a stage that is broken off.
+	// requests. OnLoadEnd is also called for a stage that is interrupted.
 	OnSteady  func(at int64)
 	OnLoadEnd func(at int64)
 

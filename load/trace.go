@@ -137,7 +137,7 @@ func (t *trace) add(l traceLine, follows bool) error {
 		a.Think = seconds(*l.Think)
 	}
 	if t.blocks += len(a.Blocks); t.blocks > maxTraceBlocks {
-		return fmt.Errorf("more than %d hash_ids in all", maxTraceBlocks)
+		return fmt.Errorf("more than %d hash_ids in total", maxTraceBlocks)
 	}
 	return t.append(a, *at)
 }

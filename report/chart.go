@@ -176,7 +176,7 @@ func (c Chart) remarks() []string {
 			if c.Kind == ChartTime {
 				of += " s"
 			}
-			out = append(out, fmt.Sprintf("%s in %d stretches, %s in all, from %s to %s", label, len(all), of, c.place(all[0].From), c.place(all[len(all)-1].To)))
+			out = append(out, fmt.Sprintf("%s in %d stretches, %s in total, from %s to %s", label, len(all), of, c.place(all[0].From), c.place(all[len(all)-1].To)))
 			continue
 		}
 		for _, s := range all {

@@ -104,7 +104,7 @@ func verdictOf(in HealthInput) []Block {
 	h, s := in.Health, in.Summary
 	var note []string
 	if h.Score.Baseline != "" {
-		held := "Held against baseline " + h.Score.Baseline
+		held := "Compared with baseline " + h.Score.Baseline
 		if h.Score.Stage != "" {
 			held += " at stage " + h.Score.Stage
 		}
@@ -264,7 +264,7 @@ func environment(in HealthInput) []Block {
 	}
 	out := []Block{t}
 	if len(m.Node.GPUs) > 0 {
-		g := Table{Title: "GPUs, by their own word", Columns: []Column{{Name: "GPU"}, {Name: "model", Words: true}, {Name: "memory"}, {Name: "multiprocessors"}, {Name: "bus, bits"}, {Name: "driver"}, {Name: "VBIOS"}, {Name: "PCI"}, {Name: "UUID", Words: true}}}
+		g := Table{Title: "GPUs, self-reported", Columns: []Column{{Name: "GPU"}, {Name: "model", Words: true}, {Name: "memory"}, {Name: "multiprocessors"}, {Name: "bus, bits"}, {Name: "driver"}, {Name: "VBIOS"}, {Name: "PCI"}, {Name: "UUID", Words: true}}}
 		for _, x := range m.Node.GPUs {
 			memory, sms, bus := missing, missing, missing
 			if x.MemoryBytes > 0 {
@@ -312,7 +312,7 @@ func clientTable(c assay.ClientSummary) Table {
 	}
 	optional("processor time", c.CPUSeconds, func(v float64) string { return number(v) + " s" })
 	optional("share of its processors", c.CPUShare, percent)
-	optional("ready and not let run", c.RunDelay, percent)
+	optional("waited for a CPU", c.RunDelay, percent)
 	optional("stopped as a whole", c.Suspended, percent)
 	optional("peak memory", c.PeakRSSBytes, bytesOf)
 	return t

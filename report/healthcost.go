@@ -40,9 +40,9 @@ func cost(c assay.CostAnalysis) []Block {
 	}
 	row("energy", "energy_cost_per_token", c.EnergyPerMillion, c.EnergyCostPerToken, energy)
 	row("rental", "rental_cost_per_token", c.RentalPerMillion, c.RentalCostPerToken, rental)
-	row("in all", "total_cost_per_token", c.TotalPerMillion, c.TotalCostPerToken, at)
+	row("total", "total_cost_per_token", c.TotalPerMillion, c.TotalCostPerToken, at)
 	if c.BlendedPerMillion != nil {
-		row("in all, over input and output tokens alike", "", c.BlendedPerMillion, nil, "a million tokens of either kind")
+		row("total, over input and output tokens alike", "", c.BlendedPerMillion, nil, "a million tokens of either kind")
 	}
 	if c.AtGoodput != nil {
 		row("rental, tokens within the limits", "", c.AtGoodput, nil, "at full load, requests that kept every limit")

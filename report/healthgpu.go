@@ -84,7 +84,7 @@ func (in HealthInput) readingLine(s Series, scale float64) Line {
 		words = append(words, extra)
 	}
 	if len(words) == 0 {
-		words = append(words, "in all")
+		words = append(words, "total")
 	}
 	l := Line{Name: strings.Join(words, " "), X: in.times(s), Dashed: s.Name == assay.GPUPowerLimit}
 	l.Y = make([]float64, len(l.X))

@@ -18,7 +18,7 @@ func Next(s assay.Summary) []string {
 		}
 	}
 	if s.Status == assay.StatusPartial {
-		say("the run was broken off: assay hammer --resume DIR goes on with it")
+		say("the run was interrupted: assay hammer --resume DIR goes on with it")
 	}
 	switch s.Client.Certificate {
 	case assay.Invalid:

@@ -131,7 +131,7 @@ func costLine(c assay.CostAnalysis) string {
 	say("energy", "energy_cost_per_token", c.Rate != nil, c.EnergyPerMillion)
 	say("rent", "rental_cost_per_token", c.Price != nil, c.RentalPerMillion)
 	if c.Price != nil && c.Rate != nil {
-		say("in all", "total_cost_per_token", true, c.TotalPerMillion)
+		say("total", "total_cost_per_token", true, c.TotalPerMillion)
 	}
 	text := "A million output tokens: " + strings.Join(parts, ", ")
 	if c.Utilization != nil && c.Price != nil {

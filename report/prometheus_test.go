@@ -32,7 +32,7 @@ var (
 	labelPair  = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(,|$)`)
 )
 
-// scrape holds a page against the format's grammar: each family has its HELP,
+// scrape checks a page against the format's grammar: each family has its HELP,
 // then its TYPE, then its samples without another's between; no family and no
 // sample comes twice.
 func scrape(page string) (scraped, error) {

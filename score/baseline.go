@@ -14,7 +14,7 @@ import (
 //go:embed baselines.json
 var catalogue []byte
 
-// ErrNotABaseline is a run that others must not be held against. The caller
+// ErrNotABaseline is a run that others must not be compared with. The caller
 // should say why and write no file.
 var ErrNotABaseline = errors.New("the run cannot be a baseline")
 
@@ -34,7 +34,7 @@ func FromRun(m assay.Manifest, sum assay.Summary, name string) (assay.Baseline, 
 	case !ok || s.OK == 0:
 		return assay.Baseline{}, fmt.Errorf("%w: no stage has a request that succeeded", ErrNotABaseline)
 	case !s.Complete:
-		return assay.Baseline{}, fmt.Errorf("%w: stage %s was broken off", ErrNotABaseline, s.Name)
+		return assay.Baseline{}, fmt.Errorf("%w: stage %s was interrupted", ErrNotABaseline, s.Name)
 	case !(s.ErrorRate <= maxErrors):
 		return assay.Baseline{}, fmt.Errorf("%w: %s of the requests of stage %s failed, more than %s", ErrNotABaseline, share(s.ErrorRate), s.Name, share(maxErrors))
 	case !hasLoad:

@@ -57,7 +57,7 @@ func TestRunsThatAreNoBaseline(t *testing.T) {
 	for words, change := range map[string]func(*Input){
 		"bottleneck":     func(in *Input) { in.Summary.Client.Certificate = assay.Invalid },
 		"no stage":       func(in *Input) { in.Summary.Stages = nil },
-		"broken off":     func(in *Input) { in.Summary.Stages[0].Complete = false },
+		"interrupted":    func(in *Input) { in.Summary.Stages[0].Complete = false },
 		"2 % of":         func(in *Input) { in.Summary.Stages[0].ErrorRate = 0.02 },
 		"no single load": func(in *Input) { in.Summary.Stages[0].Plan = assay.Stage{Kind: assay.LoadRamp, RateTo: 9} },
 	} {

@@ -24,7 +24,7 @@ const (
 	joulesPerKWh = 3.6e6
 )
 
-// amount of money that could not be had, or could, with its price of a token.
+// amount of money that is not available, or is, with its price of a token.
 type price struct {
 	ok         bool
 	perToken   float64

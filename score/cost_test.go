@@ -30,7 +30,7 @@ func specifiedRental(hourlyRate, utilization, tokensPerHour float64) float64 {
 }
 
 // A node is paid for by the hour whether it works or not. So a node that makes
-// half as many tokens in the hour makes each of them twice as dear.
+// half as many tokens in the hour makes each of them twice as expensive.
 func TestHalvingUtilizationMustDoubleThePriceOfAToken(t *testing.T) {
 	price, _ := assay.ParseMoney("2", "EUR")
 	const capacity = 1e6 // tokens an hour

@@ -65,7 +65,7 @@ func stage(name string, n int) assay.StageSummary {
 	}
 }
 
-// healthy is a node with n GPUs and nothing wrong, held against itself.
+// healthy is a node with n GPUs and nothing wrong, compared with itself.
 func healthy(n int) Input {
 	s := stage("c3", 3)
 	in := Input{

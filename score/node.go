@@ -143,7 +143,7 @@ func engineOf(in Input) assay.Engine {
 	return in.Manifest.Engine
 }
 
-// engineName is what a baseline keeps of an engine: its own word, or how it was
+// engineName is what a baseline keeps of an engine: what it reports, or how it was
 // spoken to.
 func engineName(e assay.Engine) string {
 	if e.Version != "" {

@@ -43,7 +43,7 @@ type loss struct {
 	because            string
 }
 
-// scale is what a run is held against, reduced to what the parts need.
+// scale is what a run is compared with, reduced to what the parts need.
 type scale struct {
 	base *assay.Baseline
 	// why latency cannot be scored although there is a baseline.
@@ -58,7 +58,7 @@ func positive(p *float64) (float64, bool) {
 	return *p, true
 }
 
-const noBaseline = "there is no baseline to hold it against; make one: assay hammer --save-baseline FILE"
+const noBaseline = "there is no baseline to compare it with; make one: assay hammer --save-baseline FILE"
 
 // parts scores figures; n ≥ 0 scores the nth replicate of them.
 func (s scale) parts(f figures, n int) [partCount]part {

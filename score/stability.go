@@ -22,7 +22,7 @@ var badReasons = []struct{ key, words string }{
 }
 
 // steadiness gives the factors of stability that belong to the run as a whole,
-// and for those that could not be had, why.
+// and for those that are not available, why.
 func steadiness(in Input) (factors []loss, unknown map[string]string) {
 	unknown = map[string]string{}
 	if l, ok := throttled(in.Summary.GPUs); ok {

@@ -2,7 +2,7 @@
 //
 // It speaks the wire formats of OpenAI-compatible engines and of Ollama, but
 // computes nothing: a law says when each token is due, and one pacer writes
-// it at that moment. What a load tester reports can so be held against what
+// it at that moment. What a load tester reports can so be compared with what
 // really happened, request by request (Config.Truth), and against closed
 // forms (Batching).
 //

@@ -245,7 +245,7 @@ func truthOf(t *testing.T, base string) (l truthLine) {
 	return l
 }
 
-// checkTruth holds a line with habits against the law: no token before it was
+// checkTruth compares a line with habits with the law: no token before it was
 // due, none forgotten, and those without an event with the next one that has.
 func checkTruth(t *testing.T, l truthLine, n int) {
 	t.Helper()

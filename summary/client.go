@@ -269,14 +269,14 @@ func (c *client) blame(s *assay.ClientSummary) {
 		return
 	}
 	var signs []string
-	sign := func(v *float64, above float64, what string) {
+	sign := func(v *float64, above float64, format string) {
 		if v != nil && *v > above {
-			signs = append(signs, fmt.Sprintf("%s %.0f %%", what, *v*100))
+			signs = append(signs, fmt.Sprintf(format, *v*100))
 		}
 	}
-	sign(s.CPUShare, 0.8, "used of the cores that it may use:")
-	sign(s.RunDelay, 0.1, "its threads were ready and not let run, over wall time:")
-	sign(s.Suspended, 0.01, "the whole process was stopped, of wall time:")
+	sign(s.CPUShare, 0.8, "it used %.0f %% of the cores that it may use")
+	sign(s.RunDelay, 0.1, "its threads waited for a CPU %.0f %% of the time")
+	sign(s.Suspended, 0.01, "the whole process was stopped %.0f %% of the time")
 	if len(signs) > 0 {
 		s.Cause = "cpu"
 		s.Why = append(s.Why, "the client was short of processor time: "+strings.Join(signs, "; "), morePriority)

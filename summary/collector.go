@@ -64,7 +64,7 @@ func NewCollector(plan assay.Stage, judge assay.Judge) *Collector {
 // Started sets when the stage began, in Unix nanoseconds like all times here.
 func (c *Collector) Started(t int64) { c.started, c.loading.begun = t, t }
 
-// again sets when a stage was taken up that had been broken off. The requests of
+// again sets when a stage was taken up that had been interrupted. The requests of
 // both parts are judged; the steady window is that of the later part, as a
 // window with a hole has no throughput.
 func (c *Collector) again(t int64) {
@@ -260,7 +260,7 @@ func (c *Collector) keepsLimits(r *assay.Request) bool {
 	return true
 }
 
-// engineSample is the engine's own account of a stage.
+// engineSample is what the engine reports of a stage.
 type engineSample struct {
 	tpot, prompt, load sample // tpot in ns
 	ours, theirs       float64

@@ -242,7 +242,7 @@ func joined(a, b assay.ReadingStats, k int, adds bool) assay.ReadingStats {
 	return out
 }
 
-// restarts counts how often the engine began anew: by its own word of when it
+// restarts counts how often the engine began anew: by the start time that it reports
 // began, else by its counters, of which several fall together.
 func (n *node) restarts() int {
 	times := map[string]int{}

@@ -18,7 +18,7 @@ const MaxErrorRate = 0.01
 // kept.
 const unansweredMost = 0.01
 
-// hold holds each objective against a stage.
+// hold judges each objective by a stage.
 //
 // The verdict of one objective is pass when all of its interval keeps the limit,
 // fail when all of it breaks the limit, and unknown when the interval lies

@@ -19,7 +19,7 @@ type loadStages struct {
 }
 
 // scalingOf is what closed stages of different loads show together; nil with
-// fewer than two loads. Stages that were broken off, those without a steady
+// fewer than two loads. Stages that were interrupted, those without a steady
 // window, whose rates would bend the curve, and steps of a search that were too
 // short are left out; stages of one load are joined by [stat.Typical], as the
 // search itself does.

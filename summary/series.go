@@ -133,7 +133,7 @@ func (s *series) interval() int64 {
 	return g[len(g)/2]
 }
 
-// periods are the times of a run that readings are held against.
+// periods are the times of a run that readings are compared with.
 type periods struct {
 	loaded  spans // some stage was under way
 	steady  []steadySpan
@@ -150,7 +150,7 @@ type steadySpan struct {
 	stage  int
 }
 
-// broken reports whether the run was broken off between two moments: what
+// broken reports whether the run was interrupted between two moments: what
 // happened meanwhile is nobody's.
 func (p *periods) broken(from, to int64) bool {
 	for _, t := range p.resumed {

@@ -154,7 +154,7 @@ func of(t *testing.T, m summary.Source) assay.Summary {
 	return s
 }
 
-// Every summary that a test makes is held against the schema.
+// Every summary that a test makes is checked against the schema.
 var summarySchema = sync.OnceValue(func() *jsonschema.Schema {
 	return jsonschema.NewCompiler().MustCompile("../docs/formats/schema/summary.schema.json")
 })

@@ -140,7 +140,7 @@ func (c *Collector) warnings(s *assay.StageSummary) []assay.Warning {
 		warn("little", "Little's law is off by %.1f %%: %.2f requests in flight by the gauge, %.2f by the requests' own marks", *s.Little.Off*100, *s.Little.Gauge, *s.Little.Product)
 	}
 	if s.MarkedGapShare > 0.01 {
-		warn("marked_gaps", "%.1f %% of the gaps between tokens are known as bounds only, because the client read several tokens at once; the percentiles of itl leave them out", s.MarkedGapShare*100)
+		warn("marked_gaps", "the exact gaps are unknown for %.1f %% of the tokens, which the client read together; the percentiles of itl leave them out", s.MarkedGapShare*100)
 	}
 	if c.stepped > 0 {
 		warn("clock_step", "%d requests were under way when the wall clock was stepped; they are left out of the latencies", c.stepped)

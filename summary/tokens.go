@@ -11,7 +11,7 @@ func chunksOf(r *assay.Request) int64 {
 }
 
 // tokensOf is the number of output tokens that arrived: the count of the
-// request, or what its chunks held where it was broken off before anybody
+// request, or what its chunks held where it was interrupted before anybody
 // counted.
 func tokensOf(r *assay.Request) float64 {
 	switch {

@@ -196,7 +196,7 @@ func (q curve) trend(v stat.TrendVerdict, seconds float64) assay.Trend {
 	if t.Found == assay.Fail && q.kind == "leak" && q.of != assay.EngineKVCache {
 		if rise := v.Slope.Slope / q.o.Per * seconds; rise < leakLeast {
 			t.Found = assay.Unknown
-			t.Why = fmt.Sprintf("rose by %.1f MB in all, which an allocator that settles may do; from %.0f MB on it counts as a leak", rise/1e6, leakLeast/1e6)
+			t.Why = fmt.Sprintf("rose by %.1f MB in total, which an allocator that settles may do; from %.0f MB on it counts as a leak", rise/1e6, leakLeast/1e6)
 		}
 	}
 	if t.Why == "" {

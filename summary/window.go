@@ -13,7 +13,7 @@ const (
 	// last, and closedFills that of a closed one: with less, what is left of the
 	// filling at the window's beginning shows in its rate.
 	openFills, closedFills = 4, 2
-	// censoredMost is the share of requests that may be broken off by the end of
+	// censoredMost is the share of requests that may be cancelled by the end of
 	// the grace: their missing tokens are missing in the window too.
 	censoredMost = 0.05
 )
@@ -114,7 +114,7 @@ func (c *Collector) window() (span, string) {
 	case c.ok == 0:
 		return span{}, "no request succeeded"
 	case float64(c.errors[assay.FailCensored]) >= censoredMost*float64(c.requests):
-		return span{}, fmt.Sprintf("%d of %d requests were broken off when the grace ended: give a longer --grace", c.errors[assay.FailCensored], c.requests)
+		return span{}, fmt.Sprintf("%d of %d requests were cancelled when the grace ended: give a longer --grace", c.errors[assay.FailCensored], c.requests)
 	}
 	switch c.plan.Kind {
 	case assay.LoadClosed:
@@ -167,7 +167,7 @@ func (c *Collector) closedWindow() (span, string) {
 	return w, ""
 }
 
-// loadEnd is when no more requests were sent. Of a stage that was broken off,
+// loadEnd is when no more requests were sent. Of a stage that was interrupted,
 // whose requests under way are not on record, it is the time before which no
 // such request can have sent anything: the longest request before the last mark.
 func (c *Collector) loadEnd() int64 {

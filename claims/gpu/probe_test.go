@@ -81,7 +81,7 @@ func gpuSample(t *testing.T, p claims.Probe, m claims.Measurement) {
 		}
 		// Each position of each pattern needs one look at least, and no two in three
 		// go beyond the second.
-		if n := x["operations"] / (x["patterns"] * textPositions); n < 1 || n > 1.5 {
+		if n := x["operations"] / (x["patterns"] * textPositions); !(n >= 1 && n <= 1.5) {
 			t.Errorf("%g operations a position", n)
 		}
 	}

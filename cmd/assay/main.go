@@ -7,7 +7,7 @@
 //	assay simulate [flags]    an engine whose truth is known
 //	assay verify [flags]      is the GPU what it says, and does it compute right
 //	assay compare FILE        which engine is faster, and is it more than noise
-//	assay claims run FILE     hold this machine against promises
+//	assay claims run FILE     check this machine against promises
 //	assay report DIR          show a run again
 //	assay ledger COMMAND      sign, verify, publish, notarise, prove
 //	assay version

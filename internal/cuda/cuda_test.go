@@ -115,7 +115,7 @@ func TestMultiplyThroughTheDriver(t *testing.T) {
 		}
 	}
 	// The context stays on its thread while others take threads for themselves:
-	// each of these takes the one on which it is started, if it is to be had.
+	// each of these takes the one on which it is started, if it is available.
 	stop := make(chan struct{})
 	defer close(stop)
 	for range 16 {

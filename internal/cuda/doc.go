@@ -1,6 +1,6 @@
 // Package cuda runs this package's own kernels through the NVIDIA driver, which
 // it loads when it is asked to (libcuda.so.1 by purego, no cgo). It is for
-// machines with an NVIDIA GPU on which OpenCL is not to be had; containers often
+// machines with an NVIDIA GPU on which OpenCL is not available; containers often
 // hold the driver and not the OpenCL registration.
 //
 // It promises:

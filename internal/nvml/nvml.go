@@ -6,7 +6,7 @@
 // [FunctionNotFound], as the library itself would, and where a call has several
 // versions the newest that is there is used. What the driver writes is not
 // trusted further than it must be: text is cut at its buffer and cleaned, counts
-// are held against the room that was offered.
+// are compared with the room that was offered.
 //
 // The driver can hang. Nothing here can be called off, so it belongs in a child
 // process that somebody else has the power to kill. One goroutine at a time may

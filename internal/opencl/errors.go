@@ -6,7 +6,7 @@ import (
 )
 
 // ErrNoPlatform means that no library could be loaded or that none had a
-// platform: OpenCL is not to be had on this machine.
+// platform: OpenCL is not available on this machine.
 var ErrNoPlatform = errors.New("no OpenCL platform")
 
 // Error is the return code of one OpenCL call.

@@ -4,6 +4,6 @@
 // A field that has another tool's name must hold what that tool would have
 // measured, or a reader compares two different things. So nothing is copied
 // from our own summary: every number is made again from the stored chunks by
-// the other tool's rules, odd ones included. What cannot be had by those rules
+// the other tool's rules, odd ones included. What is not available by those rules
 // is left out or null, never approximated, and docs/vllm.md says where.
 package dialect

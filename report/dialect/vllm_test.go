@@ -136,7 +136,7 @@ func testdata(t *testing.T, name string, got []byte) []byte {
 	return b
 }
 
-// TestAgainstIndependent holds our numbers against those of a Python program
+// TestAgainstIndependent compares our numbers with those of a Python program
 // that was written from the same description, by another route.
 func TestAgainstIndependent(t *testing.T) {
 	var lines bytes.Buffer

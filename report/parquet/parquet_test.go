@@ -161,7 +161,7 @@ func TestReadingsReadBack(t *testing.T) {
 	check(t, buf.Bytes(), names(reflect.TypeFor[assay.Reading]()), line(t, a), line(t, b))
 }
 
-// check holds rows against lines, by their JSON.
+// check compares rows with lines, by their JSON.
 func check(t *testing.T, data []byte, columns []string, want ...map[string]any) {
 	t.Helper()
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
