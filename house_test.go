@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/report":         {"", "cmd/internal/cli", "hammer", "journal", "report", "summary"},
 	"cmd/internal/report/parquet": {"cmd/internal/cli", "cmd/internal/report", "journal", "report/parquet"},
 	"cmd/internal/ledger":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "hammer", "internal/disk", "journal", "ledger", "summary", "telemetry"},
-	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},
+	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "internal/disk", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "internal/proc", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "report"},
 	"cmd/assay":                   {"cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
