@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,9 +58,9 @@ type Options struct {
 	// Locked is what engines must be, by name, from an earlier experiment (see
 	// [compare.ReadLocks]); nil: whatever they are.
 	Locked map[string]map[string]string
-	// Say gets what a person should know, a line at a time; nil: it is not printed.
+	// Log has what a person should know, a line at a time; nil: it is not printed.
 	// It all goes into logs/benchmark.log too.
-	Say func(string)
+	Log *slog.Logger
 	// Progress is called at least once a second while an engine is measured; nil:
 	// it is not shown.
 	Progress func(Progress)
@@ -151,7 +152,7 @@ func (x *trial) run(ctx context.Context) (_ compare.Experiment, err error) {
 			return *x.exp, fmt.Errorf("making the experiment's directory: %w", err)
 		}
 	}
-	if x.log, err = openLog(filepath.Join(x.dir, "logs", "benchmark.log"), x.opt.Say); err != nil {
+	if x.log, err = openLog(filepath.Join(x.dir, "logs", "benchmark.log"), x.opt.Log); err != nil {
 		return *x.exp, err
 	}
 	defer func() { err = errors.Join(err, x.log.close()) }()

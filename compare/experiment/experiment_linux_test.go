@@ -98,7 +98,7 @@ func TestExperiment(t *testing.T) {
 	if err != nil || len(read.Samples) != len(e.Samples) || read.ID != e.ID || read.Status != e.Status {
 		t.Errorf("on disk: %v, %d samples, %s", err, len(read.Samples), read.Status)
 	}
-	if said := strings.Join(l.said, "\n"); !strings.Contains(said, "plan: 1 rounds") || !strings.Contains(said, "round 1 of 1: fast") {
+	if said := l.said.String(); !strings.Contains(said, "plan: 1 rounds") || !strings.Contains(said, "round 1 of 1: fast") {
 		t.Error(said)
 	}
 	for file, want := range map[string]string{"benchmark.log": "fast: ready at", "system_metrics.log": "memory_used_bytes="} {

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -16,11 +17,11 @@ import (
 type logbook struct {
 	mu  sync.Mutex
 	f   *os.File
-	say func(string)
+	log *slog.Logger
 	err error
 }
 
-func openLog(path string, say func(string)) (*logbook, error) {
+func openLog(path string, log *slog.Logger) (*logbook, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
@@ -36,7 +37,10 @@ func openLog(path string, say func(string)) (*logbook, error) {
 		_ = f.Close() // nothing was written
 		return nil, err
 	}
-	return &logbook{f: f, say: say}, nil
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &logbook{f: f, log: log}, nil
 }
 
 // linef writes a line. An error of writing is kept for close.
@@ -49,12 +53,10 @@ func (l *logbook) linef(format string, args ...any) {
 	}
 }
 
-// sayf writes a line, and tells it to whoever listens.
+// sayf writes a line, here and into the log of whoever runs the experiment.
 func (l *logbook) sayf(format string, args ...any) {
 	l.linef(format, args...)
-	if l.say != nil {
-		l.say(fmt.Sprintf(format, args...))
-	}
+	l.log.Info(fmt.Sprintf(format, args...))
 }
 
 func (l *logbook) close() error {

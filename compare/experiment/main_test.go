@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -99,8 +100,8 @@ func asExperiment(config, dir string) {
 type lab struct {
 	t    *testing.T
 	dir  string
-	mark string // in the environment of everything that engines start
-	said []string
+	mark string          // in the environment of everything that engines start
+	said strings.Builder // handlers lock it
 	opt  Options
 }
 
@@ -113,7 +114,7 @@ func newLab(t *testing.T) *lab {
 	l.opt = Options{
 		Supervisor: []string{self(t), "as-supervisor"},
 		Environ:    []string{"PATH=" + os.Getenv("PATH"), "SECRET=do-not-pass", "PASSED=passed"},
-		Say:        func(s string) { l.said = append(l.said, s) },
+		Log:        slog.New(slog.NewTextHandler(&l.said, nil)),
 	}
 	return l
 }

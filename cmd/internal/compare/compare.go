@@ -88,7 +88,7 @@ func (f *compareFlags) run(ctx context.Context, args []string, stdout, stderr io
 		return fmt.Errorf("unknown format %q; known are text, json, md, benchstat", f.format)
 	}
 	p := cli.NewProgress(stderr, f.quiet)
-	opt, err := f.options(p)
+	opt, err := f.options(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (f *compareFlags) run(ctx context.Context, args []string, stdout, stderr io
 }
 
 // options are what an experiment needs of this process.
-func (f *compareFlags) options(p *cli.Progress) (experiment.Options, error) {
+func (f *compareFlags) options(ctx context.Context, p *cli.Progress) (experiment.Options, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return experiment.Options{}, fmt.Errorf("find this program, to start it again: %w", err)
@@ -132,7 +132,7 @@ func (f *compareFlags) options(p *cli.Progress) (experiment.Options, error) {
 	}
 	o := experiment.Options{
 		Version: cli.Version(), Supervisor: []string{self, "supervise"}, NVML: nvml, Environ: os.Environ(),
-		Say: func(s string) { p.Say("%s", s) },
+		Log: p.Log(ctx),
 		Progress: func(x experiment.Progress) {
 			if x.Run != nil && p.Terminal() { // a log has a line for each run already
 				c := *x.Run
