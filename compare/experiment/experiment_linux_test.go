@@ -35,7 +35,7 @@ func TestExperiment(t *testing.T) {
 	key, value, _ := strings.Cut(l.mark, "=")
 	bin := EngineConfig{Name: "bin", BinaryPath: "../../examples/benchmark-binary/bench.py", Env: map[string]string{key: value}}
 	c := quick(0, fast, slow, off, bin)
-	c.Workloads = append(c.Workloads, WorkloadConfig{Name: "random", InputLen: 20, OutputLen: 6, Iterations: 3, Concurrency: 2, Timeout: seconds(30)})
+	c.Workloads = append(c.Workloads, WorkloadConfig{Name: "random", InputLen: 20, OutputLen: 6, Iterations: 3, Concurrency: 2, Timeout: seconds(300)})
 	two := 2
 	c.Experiment.Pilot, c.Experiment.MaxRounds = &two, 1
 	c.Analysis.SLO = []string{"ttft_p50<200ms"}
@@ -357,21 +357,21 @@ func TestKilledAndResumed(t *testing.T) {
 	}
 	// In the middle of a run, after two that were completed.
 	var before compare.Experiment
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		runs, _ := filepath.Glob(filepath.Join(l.dir, "runs", "*", "r*-short", journal.RunFile))
 		if before, _ = compare.ReadExperiment(l.dir); len(before.Samples) >= 2 && len(runs) > len(before.Samples) && len(marked(l.mark)) > 2 {
 			break
 		}
 		if time.Now().After(end) {
 			_, _ = cmd.Process.Kill(), cmd.Wait()
-			t.Fatalf("%d samples after 30 s", len(before.Samples))
+			t.Fatalf("%d samples after two minutes", len(before.Samples))
 		}
 	}
 	if _, err := Resume(t.Context(), l.dir, l.opt); !errors.Is(err, ErrBusy) {
 		t.Errorf("resuming what runs: %v", err)
 	}
 	_, _ = cmd.Process.Kill(), cmd.Wait()
-	l.nothingLeft(5 * time.Second)
+	l.nothingLeft(2 * time.Minute)
 	before, err = compare.ReadExperiment(l.dir)
 	if err != nil || before.Status != assay.StatusPartial || len(before.Samples) == 6 {
 		t.Fatalf("after the kill: %v, %s, %d samples", err, before.Status, len(before.Samples))
@@ -410,9 +410,10 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	c := quick(3, l.engine("a", ""))
-	c.Workloads[0].TestCases[0].MaxTokens = 100
-	c.Workloads[0].Iterations = 12
+	// At the second start its run takes so long that it is surely interrupted; the
+	// request that is under way is waited for.
+	starts := filepath.Join(t.TempDir(), "starts")
+	c := quick(3, l.engine("a", `echo >>`+starts+`; if [ "$(wc -l <`+starts+`)" -eq 2 ]; then exec %s --ttft 5s; fi; exec %s`))
 	e, err := Run(ctx, c, l.dir, l.opt)
 	if !errors.Is(err, ErrInterrupted) || e.Status != assay.StatusPartial || len(e.Samples) != 1 {
 		t.Fatalf("%v, %s, %d samples", err, e.Status, len(e.Samples))

@@ -131,7 +131,7 @@ func (l *lab) engine(name, script string, flags ...string) EngineConfig {
 	return EngineConfig{Name: name, Serve: &ServeConfig{
 		Command: []string{"sh", "-c", ": {port}; " + strings.ReplaceAll(script, "%s", own)},
 		Env:     map[string]string{key: value},
-		Health:  "/health", ReadyTimeout: seconds(20), Grace: seconds(0.3),
+		Health:  "/health", ReadyTimeout: seconds(300), Grace: seconds(0.3),
 	}}
 }
 
@@ -143,7 +143,7 @@ func quick(rounds int, engines ...EngineConfig) Config {
 		Engines:   engines,
 		Workloads: []WorkloadConfig{{
 			Name: "short", TestCases: []TestCase{{"Hello, how are you?", 8, &zero}, {"And now?", 4, &zero}},
-			Iterations: 4, WarmupIterations: 1, Timeout: seconds(30),
+			Iterations: 4, WarmupIterations: 1, Timeout: seconds(300),
 		}},
 		System:     SystemConfig{CoolDownSeconds: &zero},
 		Experiment: PlanConfig{Rounds: rounds, Pilot: &none, Seed: 7},

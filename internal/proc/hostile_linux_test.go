@@ -84,7 +84,7 @@ time.sleep(0.7)`, 200 * mb, false},
 func TestEndlessLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	r := begin(t, `echo first; (yes $MARK >&2 &); exec yes $MARK`, Spec{LogFile: file, LogHead: 10_000, LogTail: 20_000, Grace: -1})
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, patience, func() error {
 		r.log.mu.Lock()
 		defer r.log.mu.Unlock()
 		if r.log.total < 64<<20 {
@@ -139,7 +139,7 @@ func TestAFailingWriterDoesNotStopTheProgram(t *testing.T) {
 func TestTree(t *testing.T) {
 	inModes(t, func(t *testing.T, avoid Means) {
 		r := begin(t, `sleep $MARK & sleep $MARK & wait`, Spec{Avoid: avoid})
-		eventually(t, 5*time.Second, func() error {
+		eventually(t, patience, func() error {
 			var sleeps int
 			for _, pid := range r.Tree() {
 				cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -264,10 +264,10 @@ func TestNothingOutlivesUs(t *testing.T) {
 		}
 		kill()
 		before := time.Now()
-		r.nothingLeft(3 * time.Second)
+		r.nothingLeft(patience)
 		t.Logf("gone after %v", time.Since(before))
 		if group != "" {
-			eventually(t, 2*time.Second, func() error {
+			eventually(t, patience, func() error {
 				if _, err := os.Stat(group); err == nil {
 					return errors.New("the cgroup is left")
 				}
@@ -292,10 +292,10 @@ func TestNothingOutlivesUsAtAnyMoment(t *testing.T) {
 			time.Sleep(time.Duration(i) * 4 * time.Millisecond)
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
-			r.nothingLeft(3 * time.Second)
+			r.nothingLeft(patience)
 		}
 		if mode == "cgroup" {
-			eventually(t, 3*time.Second, func() error {
+			eventually(t, patience, func() error {
 				if after := cgroupsOfOurs(t); len(after) > len(before) {
 					return fmt.Errorf("cgroups left: %v", after)
 				}
@@ -327,7 +327,7 @@ func TestWhenTheSupervisorIsKilledToo(t *testing.T) {
 				t.Error("the cgroup is left")
 			}
 		}
-		eventually(t, 3*time.Second, func() error {
+		eventually(t, patience, func() error {
 			if pids := marked(r.mark); len(pids) > 0 {
 				return fmt.Errorf("%v are left", pids)
 			}
@@ -347,7 +347,7 @@ func TestTheSupervisorIsKilled(t *testing.T) {
 		if e.Lost == "" || e.Code != -1 || e.CPUSeconds != nil {
 			t.Errorf("exit %+v", e)
 		}
-		r.nothingLeft(3 * time.Second)
+		r.nothingLeft(patience)
 	})
 }
 
@@ -360,7 +360,7 @@ func TestTheSupervisorIsStopped(t *testing.T) {
 		if e := r.Stop(soon(t)); e.Lost == "" {
 			t.Errorf("exit %+v", e)
 		}
-		r.nothingLeft(3 * time.Second)
+		r.nothingLeft(patience)
 	})
 }
 
