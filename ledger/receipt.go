@@ -110,8 +110,13 @@ func (p Policy) VerifyReceipt(r Receipt, envelope []byte) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	return c, verifyInclusion(c, r, envelope)
+}
+
+// verifyInclusion checks that an envelope is in the log at a checkpoint.
+func verifyInclusion(c Checkpoint, r Receipt, envelope []byte) error {
 	if r.Index >= c.Size {
-		return Checkpoint{}, fmt.Errorf("%w: index %d in a log of %d entries", ErrNotInTheLog, r.Index, c.Size)
+		return fmt.Errorf("%w: index %d in a log of %d entries", ErrNotInTheLog, r.Index, c.Size)
 	}
 	e := r.Entry
 	e.Envelope = envelope
@@ -121,7 +126,7 @@ func (p Policy) VerifyReceipt(r Receipt, envelope []byte) (Checkpoint, error) {
 	}
 	leaf := rfc6962.DefaultHasher.HashLeaf(e.Encode())
 	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, r.Index, c.Size, leaf, hashes, c.Root[:]); err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", ErrNotInTheLog, err)
+		return fmt.Errorf("%w: %w", ErrNotInTheLog, err)
 	}
-	return c, nil
+	return nil
 }

@@ -23,6 +23,7 @@ const (
 	KeyFile              = "key.dsse.json"
 	TestResultReceipt    = "test-result.tlog-proof"
 	BenchmarkReceiptFile = "gpu-benchmark.tlog-proof"
+	KeyReceipt           = "key.tlog-proof"
 )
 
 // SignOptions are what SignRun can be told. The zero value is good.
@@ -82,7 +83,7 @@ func signRun(ctx context.Context, dir string, s Signer, key Key, o SignOptions) 
 		return nil, err
 	}
 	defer d.Close()
-	receipts := d.existing(TestResultReceipt, BenchmarkReceiptFile)
+	receipts := d.existing(TestResultReceipt, BenchmarkReceiptFile, KeyReceipt)
 	if len(receipts) > 0 && !o.Replace {
 		return nil, ErrReceipts
 	}

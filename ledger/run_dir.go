@@ -31,7 +31,7 @@ var signedFiles = []string{
 }
 
 // proofFiles are about the others, and not covered themselves.
-var proofFiles = []string{TestResultFile, BenchmarkFile, KeyFile, TestResultReceipt, BenchmarkReceiptFile}
+var proofFiles = []string{TestResultFile, BenchmarkFile, KeyFile, TestResultReceipt, BenchmarkReceiptFile, KeyReceipt}
 
 // maxManifest bounds run.json.
 const maxManifest = 64 << 20

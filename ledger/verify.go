@@ -31,6 +31,11 @@ type VerifyOptions struct {
 	Policy      *Policy
 	NeedReceipt bool   // without a good receipt of each statement the answer is no pass
 	Nonce       string // the auditor's, that the run must carry; empty: any
+	// Snapshots are those that were added to Keys, for the answer to say of when
+	// they are. MaxKeysAge is how old the newest may be, by a witness's word or the
+	// log's; zero: any age.
+	Snapshots  []VerifiedKeys
+	MaxKeysAge time.Duration
 	// Recompute makes the summary and the health report again from the evidence.
 	// Nil: the figures are not held against it, and the answer says so.
 	Recompute func(dir string) (assay.Summary, assay.Health, error)
@@ -51,8 +56,11 @@ type Verification struct {
 	Subjects   []VerifiedSubject   `json:"subjects"`
 	Since      *VerifiedSince      `json:"unaltered_since"` // null: not known to be unaltered
 	Figures    VerifiedFigures     `json:"figures"`
+	Keys       []VerifiedKeys      `json:"keys"` // snapshots of logs' keys that were given
 	Notes      []string            `json:"notes"`
 	NotProved  []string            `json:"does_not_prove"`
+
+	at time.Time // when it was answered
 }
 
 // Problem is a reason for another verdict than a pass.
@@ -184,8 +192,9 @@ func VerifyRun(dir string, o VerifyOptions) (Verification, error) {
 		o.Keys = NewKeyring()
 	}
 	v := &verification{o: o, d: d, Verification: Verification{
-		Format: VerificationFormat, Problems: []Problem{}, Statements: []VerifiedStatement{}, Subjects: []VerifiedSubject{}, Notes: []string{},
+		at: o.Now, Format: VerificationFormat, Problems: []Problem{}, Statements: []VerifiedStatement{}, Subjects: []VerifiedSubject{}, Notes: []string{}, Keys: append([]VerifiedKeys{}, o.Snapshots...),
 	}}
+	v.fresh()
 	v.readKey()
 	for i := range statementFiles {
 		v.read(i)
@@ -238,14 +247,13 @@ func (v *verification) readKey() {
 	if k.SelfSigned() {
 		return // checked, and adds nothing to what is known
 	}
+	err = v.o.Keys.AddLogged(raw, v.keyReceipt(raw, k.Stamp.ID))
 	same := func(o Key) bool { return string(o.Envelope) == string(raw) }
-	if slices.ContainsFunc(v.o.Keys.Keys(), same) {
-		return
-	}
-	switch err := v.o.Keys.Add(raw); {
+	switch {
+	case err == nil || slices.ContainsFunc(v.o.Keys.Keys(), same): // given as trusted, or with its time
 	case errors.Is(err, ErrUnknownKey):
 		v.unknown("%s: %v", KeyFile, err)
-	case err != nil:
+	default:
 		v.fail("%s: %v", KeyFile, err)
 	}
 }

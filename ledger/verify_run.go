@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/assay-bench/assay"
 )
 
@@ -154,46 +156,81 @@ func (v *verification) predicate(s *statement) error {
 // receipt judges the receipt of a statement.
 func (v *verification) receipt(s *statement, out *VerifiedStatement) {
 	i := slices.IndexFunc(statementFiles, func(f struct{ file, receipt, predicate string }) bool { return f.file == s.file })
-	name := statementFiles[i].receipt
+	out.Log = v.logged(statementFiles[i].receipt, s.file, s.raw, s.stamp.ID, v.o.NeedReceipt)
+	if out.Log != nil {
+		s.logged = out.Log.Time
+	}
+}
+
+// keyReceipt is the time at which the statement about the key was logged, where a
+// receipt shows it: it counts when who certified the key is revoked.
+func (v *verification) keyReceipt(raw []byte, id ulid.ULID) time.Time {
+	if l := v.logged(KeyReceipt, KeyFile, raw, id, false); l != nil {
+		return l.Time
+	}
+	return time.Time{}
+}
+
+// logged judges the receipt of an envelope; nil: there is none that is good.
+func (v *verification) logged(name, of string, envelope []byte, id ulid.ULID, need bool) *VerifiedLog {
 	raw, err := v.d.bytes(name, MaxReceipt)
 	if errors.Is(err, fs.ErrNotExist) {
-		if v.o.NeedReceipt {
-			v.unknown("%s is in no log: there is no %s; assay ledger prove gets it from the log", s.file, name)
+		if need {
+			v.unknown("%s is in no log: there is no %s; assay ledger prove gets it from the log", of, name)
 		}
-		return
+		return nil
 	}
 	var r Receipt
 	if err == nil {
 		r, err = ReadReceipt(raw)
 	}
-	if err == nil && r.ID != s.stamp.ID {
-		err = fmt.Errorf("%w: its id is %s, and that of %s is %s", ErrOtherReceipt, r.ID, s.file, s.stamp.ID)
+	if err == nil && r.ID != id {
+		err = fmt.Errorf("%w: its id is %s, and that of %s is %s", ErrOtherReceipt, r.ID, of, id)
 	}
 	if err != nil {
 		v.fail("%s: %v", name, err)
-		return
+		return nil
 	}
 	if v.o.Policy == nil {
-		if v.o.NeedReceipt {
-			v.unknown("%s was not judged: nobody told which logs and witnesses to trust; give a policy with --trust", name)
+		if need {
+			v.unknown("%s was not judged: no policy says which logs and witnesses to trust; give one with --trust", name)
 		} else {
-			v.note("%s is there and was not judged: nobody told which logs and witnesses to trust", name)
+			v.note("%s is there and was not judged: no policy says which logs and witnesses to trust", name)
 		}
-		return
+		return nil
 	}
-	c, err := v.o.Policy.VerifyReceipt(r, s.raw)
+	c, err := v.o.Policy.VerifyReceipt(r, envelope)
 	switch {
 	case errors.Is(err, ErrUnknownSigner):
 		v.unknown("%s: %v", name, err)
-		return
+		return nil
 	case err != nil:
 		v.fail("%s: %v", name, err)
-		return
+		return nil
 	}
-	s.logged = r.Time
-	out.Log = &VerifiedLog{
+	return &VerifiedLog{
 		Origin: c.Origin, Index: r.Index, Size: c.Size, Time: r.Time,
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Witnesses: append([]Cosignature{}, c.Cosigned...),
+	}
+}
+
+// fresh says when what is known of keys is too old.
+func (v *verification) fresh() {
+	newest := time.Time{}
+	for _, k := range v.Keys {
+		if k.AsOf.After(v.o.Now.Add(futureSlack)) {
+			v.unknown("the keys of %s are of %s, and here it is %s: one of the clocks is wrong", k.Origin, clockTime(k.AsOf), clockTime(v.o.Now))
+		}
+		if k.By != "collector" && k.AsOf.After(newest) {
+			newest = k.AsOf
+		}
+	}
+	switch {
+	case v.o.MaxKeysAge <= 0:
+	case newest.IsZero():
+		v.unknown("no log's keys were given of whose age a witness or the log tells, and they may be at most %s old: assay ledger keys collects them", v.o.MaxKeysAge)
+	case v.o.Now.Sub(newest) > v.o.MaxKeysAge:
+		v.unknown("the log's keys are of %s, and may be at most %s old: assay ledger keys collects them again", clockTime(newest), v.o.MaxKeysAge)
 	}
 }
 
@@ -219,7 +256,7 @@ func (v *verification) signature(s *statement, out *VerifiedStatement) {
 		}
 		out.Signature = "good"
 		v.signedBy(*v.key, false)
-		v.unknown("%s: the signature is good, but nobody told whose key %s is: give its statement, or its authority's, with --trust", s.file, shortKeyID(id))
+		v.unknown("%s: the signature is good, but no trusted statement says whose key %s is: give its statement, or its authority's, with --trust", s.file, shortKeyID(id))
 	default:
 		out.Signature = "bad"
 		v.fail("%s: %v", s.file, err)

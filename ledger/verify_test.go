@@ -85,9 +85,9 @@ func TestVerifyFindsOut(t *testing.T) {
 		{"nothing", func(*testing.T, *provedRun) {}, assay.Pass, ""},
 		{"no receipts, none asked for", unreceipted, assay.Pass, "in no log"},
 		{"no receipts", func(t *testing.T, s *provedRun) { unreceipted(t, s); s.opts.NeedReceipt = true }, assay.Unknown, "is in no log"},
-		{"receipts and no policy", func(_ *testing.T, s *provedRun) { s.opts.Policy = nil; s.opts.NeedReceipt = false }, assay.Pass, "was not judged: nobody told which logs"},
-		{"receipts asked for and no policy", func(_ *testing.T, s *provedRun) { s.opts.Policy = nil }, assay.Unknown, "give a policy"},
-		{"nobody trusted", func(_ *testing.T, s *provedRun) { s.opts.Keys = nil }, assay.Unknown, "nobody told whose key"},
+		{"receipts and no policy", func(_ *testing.T, s *provedRun) { s.opts.Policy = nil; s.opts.NeedReceipt = false }, assay.Pass, "was not judged: no policy says which logs"},
+		{"receipts asked for and no policy", func(_ *testing.T, s *provedRun) { s.opts.Policy = nil }, assay.Unknown, "give one with --trust"},
+		{"nobody trusted", func(_ *testing.T, s *provedRun) { s.opts.Keys = nil }, assay.Unknown, "no trusted statement says whose key"},
 		{"the key is not beside the run", func(t *testing.T, s *provedRun) {
 			s.opts.Keys = nil
 			_ = os.Remove(filepath.Join(s.dir, KeyFile))
@@ -157,7 +157,7 @@ func TestVerifyFindsOut(t *testing.T) {
 			resign(t, s, other, runKey(t, other, other, "node-1"))
 			s.opts.Keys = NewKeyring(runKey(t, other, other, "node-2"))
 		}, assay.Fail, ErrOtherNode.Error()},
-		{"a stranger's key", func(t *testing.T, s *provedRun) { resign(t, s, other, runKey(t, other, other, "node-1")) }, assay.Unknown, "nobody told whose key"},
+		{"a stranger's key", func(t *testing.T, s *provedRun) { resign(t, s, other, runKey(t, other, other, "node-1")) }, assay.Unknown, "no trusted statement says whose key"},
 		{"the key's statement is another's", func(t *testing.T, s *provedRun) { s.put(t, KeyFile, runKey(t, other, other, "node-1").Envelope) }, assay.Fail, "is about another key"},
 		{"certified by an authority", func(t *testing.T, s *provedRun) {
 			resign(t, s, other, runKey(t, other, authority, "node-1"))

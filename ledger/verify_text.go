@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/foreign"
@@ -75,6 +76,13 @@ func (v Verification) Text(w io.Writer) error {
 	for _, s := range v.Subjects {
 		line("file", "%-16s %s", s.Name, s.State)
 	}
+	for _, k := range v.Keys {
+		whole := "complete by the log's signature"
+		if !k.Complete {
+			whole = "whether any is missing only who collected them knows"
+		}
+		line("keys", "of log %s with %d entries, as of %s (%s), %s old; %s", k.Origin, k.Size, clockTime(k.AsOf), k.By, v.at.Sub(k.AsOf).Round(time.Second), whole)
+	}
 	v.unaltered(line)
 	line("figures", "%s", v.Figures.Text)
 	for _, n := range v.Notes {
@@ -93,14 +101,14 @@ func (v Verification) Text(w io.Writer) error {
 func (v Verification) signer(line func(string, string, ...any)) {
 	s := v.Signer
 	if !s.Trusted {
-		line("signed by", "%s, by their own word", s.Owner)
+		line("signed by", "%s, self-reported", s.Owner)
 	} else {
 		line("signed by", "%s", s.Owner)
 	}
 	line("", "key %s of node %s, valid from %s to %s", shortKeyID(s.KeyID), s.Node, clockTime(s.NotBefore), clockTime(s.NotAfter))
 	switch {
 	case s.SelfSigned && s.Trusted:
-		line("", "the key is trusted because it was given as trusted")
+		line("", "trusted by --trust")
 	case s.SelfSigned:
 		line("", "nobody else says whose key it is")
 	case s.Authority != "":
@@ -115,10 +123,24 @@ func (v Verification) signer(line func(string, string, ...any)) {
 	}
 }
 
+// altered says why nothing shows that the run is as it was signed.
+func (v Verification) altered() string {
+	var changed []string
+	for _, s := range v.Subjects {
+		if s.State == SubjectAltered || s.State == SubjectMissing {
+			changed = append(changed, s.Name)
+		}
+	}
+	if len(changed) == 0 {
+		return "not known"
+	}
+	return "no: " + strings.Join(changed, ", ") + " changed"
+}
+
 func (v Verification) unaltered(line func(string, string, ...any)) {
 	switch s := v.Since; {
 	case s == nil:
-		line("unaltered", "not shown")
+		line("unaltered", "%s", v.altered())
 	case s.By == "witness":
 		line("unaltered", "since %s at the latest, by the word of witness %s", clockTime(s.Time), s.Who)
 	case s.By == "log":

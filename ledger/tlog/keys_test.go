@@ -33,12 +33,12 @@ func TestKeysOfALog(t *testing.T) {
 	a.append(t, entries...)
 	a.end(t)
 
-	got, cp, err := Keys(t.Context(), open(t, dir), testPolicy(t), nil)
+	got, cp, err := Keys(t.Context(), open(t, dir), testPolicy(t), at, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cp.Size != 5 || len(got) != 2 || !bytes.Equal(got[0], key.Envelope) || !bytes.Equal(got[1], gone.Envelope) {
-		t.Errorf("size %d, %d statements", cp.Size, len(got))
+	if s := got.Statements; cp.Size != 5 || len(s) != 2 || !bytes.Equal(s[0].Envelope, key.Envelope) || !bytes.Equal(s[1].Envelope, gone.Envelope) || !s[0].Time.Equal(entries[1].Time) {
+		t.Errorf("size %d, %d statements", cp.Size, len(s))
 	}
 
 	// A log that hides the revocation behind another entry does not make its root.
@@ -52,7 +52,7 @@ func TestKeysOfALog(t *testing.T) {
 	if err := os.WriteFile(bundle, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Keys(t.Context(), open(t, dir), testPolicy(t), nil); !errors.Is(err, ErrAltered) {
+	if _, _, err := Keys(t.Context(), open(t, dir), testPolicy(t), at, nil); !errors.Is(err, ErrAltered) {
 		t.Errorf("with an altered entry: %v", err)
 	}
 }

@@ -34,6 +34,10 @@ func SaveFile(path string, write func(io.Writer) error) error {
 	return disk.Swap(path, 0o644, write)
 }
 
+// SaveProof writes a file that is not made again so easily: a power cut does not
+// take it back.
+func SaveProof(path string, b []byte) error { return disk.Replace(path, 0o644, disk.Bytes(b)) }
+
 // BadFormat refuses a --format of commands that have two.
 func BadFormat(format string) error {
 	return fmt.Errorf("unknown format %q; known are text, json", format)

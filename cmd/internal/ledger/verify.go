@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ const maxKeysFile = 64 << 20
 type ledgerVerifyFlags struct {
 	trust, keys []string
 	needReceipt bool
+	keysMaxAge  time.Duration
 	nonce       string
 	format      string
 }
@@ -50,7 +52,8 @@ trusted); 3 it does not hold.`,
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	fl.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted, or with a policy; may be given several times")
-	fl.StringArrayVar(&f.keys, "keys", nil, "`file` with more statements about keys and revocations, as assay ledger keys writes it; they count if a trusted authority signed them")
+	fl.StringArrayVar(&f.keys, "keys", nil, "`file` with a snapshot of a log's keys, as assay ledger keys writes it, or statements about keys, one a line; they count if a trusted authority signed them")
+	fl.DurationVar(&f.keysMaxAge, "keys-max-age", 0, "no pass without a log's keys that are at most so old, as 24h; 0: any age")
 	fl.BoolVar(&f.needReceipt, "need-receipt", false, "no pass without a good receipt of a log for both statements")
 	fl.StringVar(&f.nonce, "nonce", "", "the `HEX` that was given for the run: it must carry it")
 	fl.StringVar(&f.format, "format", "text", "text or json")
@@ -62,7 +65,7 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 		return cli.BadFormat(f.format)
 	}
 	o := ledger.VerifyOptions{
-		NeedReceipt: f.needReceipt, Nonce: strings.ToLower(f.nonce), Recompute: recompute, Version: cli.Version().Assay,
+		NeedReceipt: f.needReceipt, MaxKeysAge: f.keysMaxAge, Nonce: strings.ToLower(f.nonce), Recompute: recompute, Version: cli.Version().Assay,
 	}
 	if o.Nonce != "" {
 		if err := ledger.CheckNonce(o.Nonce); err != nil {
@@ -74,12 +77,8 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 		return err
 	}
 	for _, path := range f.keys {
-		lines, err := statementLines(path)
-		if err != nil {
-			return fmt.Errorf("--keys: %w", err)
-		}
-		if err := o.Keys.AddAll(lines...); err != nil {
-			fmt.Fprintf(stderr, "note: %s: left out: %s\n", path, foreign.Line(err.Error(), 4<<10))
+		if err := f.addKeys(path, &o, stderr); err != nil {
+			return err
 		}
 	}
 	v, err := ledger.VerifyRun(dir, o)
@@ -95,6 +94,49 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return cli.Judged(v.Verdict, v.Err())
+}
+
+// addKeys takes a snapshot of a log's keys, or a file with one statement a line.
+func (f ledgerVerifyFlags) addKeys(path string, o *ledger.VerifyOptions, stderr io.Writer) error {
+	b, err := keys.ReadSmall(path, ledger.MaxSnapshot)
+	if err != nil {
+		return fmt.Errorf("--keys: %w", err)
+	}
+	statements, err := statementLines(path, b)
+	if ledger.IsSnapshot(b) {
+		statements, err = snapshotStatements(path, b, o, stderr)
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.Keys.AddAll(statements...); err != nil {
+		fmt.Fprintf(stderr, "note: %s: left out: %s\n", path, foreign.Line(err.Error(), 4<<10))
+	}
+	return nil
+}
+
+func snapshotStatements(path string, b []byte, o *ledger.VerifyOptions, stderr io.Writer) ([]ledger.Logged, error) {
+	s, err := ledger.ReadSnapshot(b)
+	if err != nil {
+		return nil, cli.Failed(fmt.Errorf("--keys %s: %w", path, err))
+	}
+	if o.Policy == nil {
+		fmt.Fprintf(stderr, "note: %s: its log was not judged, and its times do not count: give a policy with --trust\n", path)
+		var out []ledger.Logged
+		for _, r := range s.Statements {
+			out = append(out, ledger.Logged{Envelope: r.Envelope})
+		}
+		return out, nil
+	}
+	v, err := o.Policy.VerifySnapshot(s)
+	switch {
+	case errors.Is(err, ledger.ErrUnknownSigner), errors.Is(err, ledger.ErrQuorum):
+		return nil, cli.Unknown(fmt.Errorf("--keys %s: %w", path, err))
+	case err != nil:
+		return nil, cli.Failed(fmt.Errorf("--keys %s: %w", path, err))
+	}
+	o.Snapshots = append(o.Snapshots, v)
+	return v.Statements, nil
 }
 
 // Trusted reads what a person trusts: statements about keys, and at most one
@@ -131,11 +173,7 @@ func Trusted(paths []string) (*ledger.Keyring, *ledger.Policy, error) {
 
 // statementLines reads a file with one envelope a line, as assay ledger keys
 // writes it. Lines that begin with # are for people.
-func statementLines(path string) ([]ledger.Logged, error) {
-	b, err := keys.ReadSmall(path, maxKeysFile)
-	if err != nil {
-		return nil, err
-	}
+func statementLines(path string, b []byte) ([]ledger.Logged, error) {
 	var out []ledger.Logged
 	said := false
 	for line := range bytes.Lines(b) {
@@ -147,7 +185,7 @@ func statementLines(path string) ([]ledger.Logged, error) {
 		}
 	}
 	if len(out) == 0 && !said {
-		return nil, errors.New(path + " holds no statement")
+		return nil, fmt.Errorf("--keys: %s holds no statement", path)
 	}
 	return out, nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	command "github.com/assay-bench/assay/cmd/internal/ledger"
-	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -222,7 +221,7 @@ func checkMade(format, out string) error {
 
 // saveMade writes a statement and shows what it says.
 func saveMade(format, out string, envelope []byte, stdout io.Writer, v any, text func(io.Writer)) error {
-	if err := disk.Replace(out, 0o644, disk.Bytes(envelope)); err != nil {
+	if err := cli.SaveProof(out, envelope); err != nil {
 		return err
 	}
 	if format == "json" {

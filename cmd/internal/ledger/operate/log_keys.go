@@ -1,23 +1,22 @@
 package operate
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
-	"github.com/assay-bench/assay/internal/disk"
+	"github.com/assay-bench/assay/cmd/internal/cli/keys"
+	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
 
 type logKeysFlags struct {
 	logFlags
+	key    keys.SignerFlags
 	output string
 	quiet  bool
 }
@@ -28,8 +27,11 @@ func newLedgerKeys() *cobra.Command {
 		Use:   "keys",
 		Short: "Collect what a log says about keys, to verify offline with",
 		Long: `Keys reads a whole log and writes every statement about a key in it, and every
-revocation, one a line, for assay ledger verify --keys. That the log shows all of
-them is checked: they must make the root that it signed.
+revocation, with the proof of each, for assay ledger verify --keys: a snapshot
+(docs/formats/log.md) from which a verifier offline learns which keys were good
+when, and how old that knowledge is. That the log shows all of them is checked:
+they must make the root that it signed. Who gets the file from somebody else
+believes them that nothing is missing; with --key the log itself signs it.
 
 Exit codes: 0 collected; 1 used wrongly; 2 the log cannot be read; 3 what it shows
 does not make its root.`,
@@ -37,43 +39,52 @@ does not make its root.`,
   assay ledger verify run --trust authority.pub --trust policy.txt --keys keys.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return f.run(cmd.Context(), keys.ProcessSecrets(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.register(fs)
 	fs.StringVar(&f.output, "output", "", "`file` to write instead of printing")
+	f.key.Register(fs, "key")
+	fs.Lookup("key").Usage = "private key `file` of the log: it then signs that nothing is missing; by default nobody does"
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
 }
 
-func (f *logKeysFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (f *logKeysFlags) run(ctx context.Context, s keys.Secrets, stdout, stderr io.Writer) error {
+	var signer ledger.Signer
+	if f.key.Key != "" {
+		var err error
+		if signer, err = f.key.OpenNote(ctx, s); err != nil {
+			return err
+		}
+	}
 	src, p, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	show := entriesShown(stderr, f.quiet)
-	envelopes, cp, err := tlog.Keys(ctx, src, p, show.at)
+	snapshot, _, err := tlog.Keys(ctx, src, p, s.Now(), show.at)
 	show.clear()
 	if errors.Is(err, tlog.ErrAltered) {
 		return cli.Failed(err)
 	} else if err != nil {
 		return cli.Unknown(err)
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s, all of its %d entries", printable(cp.Origin), cp.Size)
-	for _, c := range cp.Cosigned {
-		fmt.Fprintf(&b, ", seen by %s at %s", printable(c.Name), c.Time.UTC().Format(time.RFC3339))
+	if signer != nil {
+		if err := snapshot.Sign(ctx, signer); err != nil {
+			return err
+		}
+		if _, err := p.VerifySnapshot(snapshot); err != nil {
+			return fmt.Errorf("--key is not that of the log: %w", err)
+		}
 	}
-	fmt.Fprintf(&b, ", root %s\n", base64.StdEncoding.EncodeToString(cp.Root[:]))
-	for _, e := range envelopes {
-		b.Write(e)
-	}
+	b := snapshot.Encode()
 	if f.output == "" {
-		_, err = stdout.Write(b.Bytes())
+		_, err = stdout.Write(b)
 		return err
 	}
-	return disk.Replace(f.output, 0o644, disk.Bytes(b.Bytes()))
+	return cli.SaveProof(f.output, b)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
-	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
@@ -136,10 +135,10 @@ func (f *proveFlags) one(ctx context.Context, x *prover, stdout io.Writer) ([]pr
 	d := provenBy(r, c, "")
 	if f.output != "" {
 		d.File = f.output + ".tlog-proof"
-		if err := saveProof(f.output+".dsse.json", envelope); err != nil {
+		if err := cli.SaveProof(f.output+".dsse.json", envelope); err != nil {
 			return nil, usage{err}
 		}
-		if err := saveProof(d.File, r.Encode()); err != nil {
+		if err := cli.SaveProof(d.File, r.Encode()); err != nil {
 			return nil, usage{err}
 		}
 	} else if f.format == "text" {
@@ -162,36 +161,66 @@ var errOtherEnvelope = errors.New("the log has another envelope under this id: t
 func (x *prover) proveRun(ctx context.Context, dir string) ([]proven, error) {
 	var done []proven
 	for _, name := range envelopesOfARun {
-		file := filepath.Join(dir, name+".dsse.json")
-		raw, err := readEnvelopeFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, usage{fmt.Errorf("%w: the run is not signed: `assay ledger sign %s` does it", err, dir)}
-		}
+		d, err := x.proveFile(ctx, dir, name)
 		if err != nil {
-			return nil, usage{err}
-		}
-		e, err := ledger.ReadEnvelope(raw)
-		if err != nil {
-			return nil, cli.Failed(fmt.Errorf("%s: %w", file, err))
-		}
-		_, stamp, err := ledger.ParseStatement(e.Payload)
-		if err != nil {
-			return nil, cli.Failed(fmt.Errorf("%s: %w", file, err))
-		}
-		r, envelope, c, err := x.byID(ctx, stamp.ID, e.Signatures[0].KeyID)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		if !bytes.Equal(envelope, raw) {
-			return nil, fmt.Errorf("%s: %w", file, errOtherEnvelope)
-		}
-		d := provenBy(r, c, filepath.Join(dir, name+".tlog-proof"))
-		if err := saveProof(d.File, r.Encode()); err != nil {
-			return nil, usage{err}
+			return nil, err
 		}
 		done = append(done, d)
 	}
-	return done, nil
+	return x.proveKey(ctx, dir, done)
+}
+
+// proveKey gets the receipt of the statement about the key, too: should who
+// certified it be revoked, it shows that this was done before. A log has it
+// unless only the key itself says whose it is.
+func (x *prover) proveKey(ctx context.Context, dir string, done []proven) ([]proven, error) {
+	raw, err := readEnvelopeFile(filepath.Join(dir, ledger.KeyFile))
+	if err != nil {
+		return done, nil // a run without it is verified with the key's statement from elsewhere
+	}
+	if k, err := ledger.ParseKey(raw); err != nil || k.SelfSigned() {
+		return done, nil // the one is for verify to say, the other is in no log
+	}
+	x.until = time.Time{} // the run is in the log, and the key came before it
+	d, err := x.proveFile(ctx, dir, "key")
+	if errors.Is(err, tlog.ErrNotFound) {
+		return done, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(done, d), nil
+}
+
+func (x *prover) proveFile(ctx context.Context, dir, name string) (proven, error) {
+	file := filepath.Join(dir, name+".dsse.json")
+	raw, err := readEnvelopeFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return proven{}, usage{fmt.Errorf("%w: the run is not signed: `assay ledger sign %s` does it", err, dir)}
+	}
+	if err != nil {
+		return proven{}, usage{err}
+	}
+	e, err := ledger.ReadEnvelope(raw)
+	if err != nil {
+		return proven{}, cli.Failed(fmt.Errorf("%s: %w", file, err))
+	}
+	_, stamp, err := ledger.ParseStatement(e.Payload)
+	if err != nil {
+		return proven{}, cli.Failed(fmt.Errorf("%s: %w", file, err))
+	}
+	r, envelope, c, err := x.byID(ctx, stamp.ID, e.Signatures[0].KeyID)
+	if err != nil {
+		return proven{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if !bytes.Equal(envelope, raw) {
+		return proven{}, fmt.Errorf("%s: %w", file, errOtherEnvelope)
+	}
+	d := provenBy(r, c, filepath.Join(dir, name+".tlog-proof"))
+	if err := cli.SaveProof(d.File, r.Encode()); err != nil {
+		return proven{}, usage{err}
+	}
+	return d, nil
 }
 
 // byID looks for a statement, of a key if one is named, until the time is up.
@@ -227,10 +256,6 @@ func provenBy(r ledger.Receipt, c ledger.Checkpoint, file string) proven {
 		w = []ledger.Cosignature{}
 	}
 	return proven{ID: r.ID.String(), Index: r.Index, Size: c.Size, Origin: c.Origin, Witnesses: w, File: file}
-}
-
-func saveProof(file string, b []byte) error {
-	return disk.Replace(file, 0o644, disk.Bytes(b))
 }
 
 func readEnvelopeFile(file string) ([]byte, error) {
