@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Suite is a claims file whose every name has been resolved.
@@ -174,15 +176,15 @@ func (r *reading) commands(all []declared, toProbe func(Command) Probe) {
 		case d.Name == "" || strings.ContainsAny(d.Name, "/ \t\n"):
 			r.fault(place+".name", 0, "a command needs a name without spaces and slashes")
 		case r.find("command/"+d.Name) != nil:
-			r.fault(place+".name", 0, fmt.Sprintf("there are two commands named %s", clip(d.Name, 60)))
+			r.fault(place+".name", 0, fmt.Sprintf("there are two commands named %s", foreign.Line(d.Name, 60)))
 		case len(d.Command) == 0 || d.Command[0] == "":
 			r.fault(place+".command", 0, "command is a list: a program and its arguments; there is no shell")
 		case d.Unit == "":
 			r.fault(place+".unit", 0, "a command's unit must be said: s, 1/s, bytes, bytes/s, ratio, or a word of your own")
 		case d.Better != "lower" && d.Better != "higher" && d.Better != "neither":
-			r.fault(place+".better", 0, fmt.Sprintf("better is lower, higher or neither, not %q", clip(d.Better, 60)))
+			r.fault(place+".better", 0, fmt.Sprintf("better is lower, higher or neither, not %q", foreign.Line(d.Better, 60)))
 		case d.Parse != "" && d.Parse != "number" && (!strings.HasPrefix(d.Parse, "json:") || d.Parse == "json:"):
-			r.fault(place+".parse", 0, fmt.Sprintf("parse is number or json:FIELD, not %q", clip(d.Parse, 60)))
+			r.fault(place+".parse", 0, fmt.Sprintf("parse is number or json:FIELD, not %q", foreign.Line(d.Parse, 60)))
 		case d.Timeout < 0:
 			r.fault(place+".timeout", 0, "a timeout cannot be negative")
 		default:
@@ -213,7 +215,7 @@ func (r *reading) claims(all []claimLine) {
 		if line.Name == "" {
 			r.fault(place, 0, "a claim needs a name")
 		} else if names[line.Name] {
-			r.fault(place+".name", 0, fmt.Sprintf("there are two claims named %q", clip(line.Name, 60)))
+			r.fault(place+".name", 0, fmt.Sprintf("there are two claims named %q", foreign.Line(line.Name, 60)))
 		}
 		names[line.Name] = true
 		p := r.find(line.Probe)
@@ -274,7 +276,7 @@ func (r *reading) noProbe(name string) string {
 	if name == "" {
 		return "a claim needs a probe; `assay claims list` names them"
 	}
-	text := fmt.Sprintf("there is no probe %q", clip(name, 60))
+	text := fmt.Sprintf("there is no probe %q", foreign.Line(name, 60))
 	family, _, _ := strings.Cut(name, "/")
 	var near []string
 	for _, p := range r.known {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // metricKind is what is computed of a probe's samples.
@@ -70,5 +71,5 @@ func metricOf(name string, p Probe) (figure, error) {
 			return f, nil
 		}
 	}
-	return f, fmt.Errorf("there is no metric %q; known are %s", clip(name, 60), strings.Join(MetricNames(), " "))
+	return f, fmt.Errorf("there is no metric %q; known are %s", foreign.Line(name, 60), strings.Join(MetricNames(), " "))
 }

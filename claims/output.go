@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay/internal/disk"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // makeResultsDir makes the directory, or takes it when it is empty: results are
@@ -115,10 +116,15 @@ func (r *Result) write(dir string) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(foreign.JSON(b.Bytes())) // it is printed too
+	return err
 }
 
 // JSON writes the result as results.json has it: without the samples, which are

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/stat"
 )
 
@@ -99,7 +100,7 @@ func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Resul
 		Warmup: m.warmup, Seconds: m.took.Seconds(), Stopped: m.stopped,
 	}
 	if m.err != nil {
-		pr.Why = clip(m.err.Error(), 1000)
+		pr.Why = foreign.Line(m.err.Error(), 1000)
 		switch {
 		case errors.Is(m.err, ErrWrong):
 			pr.Status = Wrong
@@ -251,7 +252,7 @@ func (r *Result) judge() {
 	default:
 		r.Verdict, r.Because = assay.Pass, fmt.Sprintf("all %d claims are kept", kept)
 	}
-	r.Because = clip(r.Because, 2000)
+	r.Because = foreign.Line(r.Because, 2000)
 }
 
 // FormatInterval writes an estimate as [low estimate high].

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Target is a promise about one figure: an operator and a value. The operator
@@ -71,7 +72,7 @@ func (t Target) Judge(q assay.Quantity) assay.Verdict {
 // String is the promise as it was written, where it was.
 func (t Target) String() string {
 	if t.Text != "" {
-		return clip(strings.TrimSpace(t.Text), 60)
+		return foreign.Line(strings.TrimSpace(t.Text), 60)
 	}
 	return t.Op + " " + FormatValue(t.Value, t.Unit)
 }
@@ -96,7 +97,7 @@ func parseTarget(text, unit string, better assay.Direction) (Target, *misplaced)
 		}
 	}
 	if t.Op == "" {
-		return t, &misplaced{at, fmt.Sprintf(`a promise begins with <=, <, >= or >, as in "<= 100us"; this is %q`, clip(text, 60))}
+		return t, &misplaced{at, fmt.Sprintf(`a promise begins with <=, <, >= or >, as in "<= 100us"; this is %q`, foreign.Line(text, 60))}
 	}
 	if better != assay.Neither && t.Better() != better {
 		return t, &misplaced{at, fmt.Sprintf("%s promises that %s is better, but of this metric %s is", t.Op, t.Better(), better)}
@@ -106,7 +107,7 @@ func parseTarget(text, unit string, better assay.Direction) (Target, *misplaced)
 	number := targetNumber.FindString(trimmed)
 	value, err := strconv.ParseFloat(number, 64)
 	if number == "" || err != nil || math.IsInf(value, 0) {
-		return t, &misplaced{at, fmt.Sprintf("%q does not begin with a number", clip(trimmed, 60))}
+		return t, &misplaced{at, fmt.Sprintf("%q does not begin with a number", foreign.Line(trimmed, 60))}
 	}
 	after := trimmed[len(number):]
 	written := strings.TrimSpace(after)
@@ -119,12 +120,4 @@ func parseTarget(text, unit string, better assay.Direction) (Target, *misplaced)
 		return t, &misplaced{at, err.Error()}
 	}
 	return t, nil
-}
-
-// clip bounds text that goes into an error or a report.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

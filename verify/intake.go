@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Bounds on what the child may send. A driver that has broken the child's memory
@@ -146,9 +147,5 @@ func (in *intake) product(index int, p product) error {
 	return nil
 }
 
-func note(s string) string {
-	if len(s) > maxNote {
-		return s[:maxNote] + "…"
-	}
-	return s
-}
+// note is a driver's word, as it is shown.
+func note(s string) string { return foreign.Line(s, maxNote) }

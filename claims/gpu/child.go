@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/claims"
 	"github.com/assay-bench/assay/internal/child"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // gpuChild is the process that calls the driver. It is used by one goroutine.
@@ -53,7 +53,7 @@ func (c *gpuChild) ask(ctx context.Context, q gpuRequest) (gpuAnswer, error) {
 		return gpuAnswer{}, c.failed
 	}
 	if a.Failure != nil {
-		text := printable(a.Failure.Text, maxGPUText)
+		text := foreign.Line(a.Failure.Text, maxGPUText)
 		switch a.Failure.Code {
 		case gpuUnavailable:
 			return gpuAnswer{}, carried{claims.ErrUnavailable, text}
@@ -110,7 +110,7 @@ func readAnswer(body []byte, id uint64) (gpuAnswer, error) {
 	}
 	if d := a.Device; d != nil {
 		for _, s := range []*string{&d.Name, &d.Type, &d.UUID, &d.PCIBusID} {
-			*s = printable(*s, maxGPUName)
+			*s = foreign.Line(*s, maxGPUName)
 		}
 	}
 	return a, nil
@@ -134,15 +134,4 @@ func (c *gpuChild) end() {
 		return
 	}
 	c.p.Close(2 * time.Second)
-}
-
-// printable is text that a terminal can be shown.
-func printable(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7F {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s[:min(len(s), most)], "?"))
-	return strings.TrimSpace(s)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/assay-bench/assay/claims"
 	"github.com/assay-bench/assay/internal/child"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 const (
@@ -148,14 +149,11 @@ func finite(v float64) error {
 	return nil
 }
 
-// quoted makes foreign text fit for a message: short and without control codes.
-func quoted(text []byte) string {
-	const limit = 200
-	if len(text) > limit {
-		text = append(text[:limit:limit], "…"...)
-	}
-	return strconv.Quote(string(text))
-}
+// maxQuoted bounds what a message quotes, in bytes.
+const maxQuoted = 200
+
+// quoted makes foreign text fit for a message.
+func quoted(text []byte) string { return strconv.Quote(foreign.Line(text, maxQuoted)) }
 
 // runBounded runs a command in a group of its own and gives what it printed. The
 // group is dead when it returns. Failing is an error with the beginning of what it

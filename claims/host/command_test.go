@@ -41,7 +41,7 @@ func TestFigureOfACommand(t *testing.T) {
 		{"two numbers", "", "1 2", 0, "neither a number"},
 		{"not a number", "", "NaN", 0, "no measurement"},
 		{"infinite", "", "+Inf", 0, "no measurement"},
-		{"control codes are quoted", "", "\x1b[31mred", 0, `\x1b[31mred`},
+		{"control codes are replaced", "", "\x1b[31mred", 0, "\uFFFD[31mred"},
 		{"our JSON", "", `{"value": 2, "unit": "s", "batch": 4, "extra": {"a": 1}}`, 2, ""},
 		{"no value", "", `{"extra": {}}`, 0, "no value"},
 		{"a null value", "", `{"value": null}`, 0, "no value"},

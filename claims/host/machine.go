@@ -15,6 +15,7 @@ import (
 
 	"github.com/assay-bench/assay/claims"
 	"github.com/assay-bench/assay/internal/child"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // MachineOptions say where a machine is read. The zero value reads this one.
@@ -90,7 +91,7 @@ func (m *Machine) Name() string {
 	if kb, ok := m.number("MemTotal"); ok {
 		name += fmt.Sprintf(", %.0f GiB", kb/(1<<20))
 	}
-	return clip(name, 300)
+	return foreign.Line(name, 300)
 }
 
 // Files are the texts of the info files by name.
@@ -235,7 +236,7 @@ func parseSMI(text string) []gpuFacts {
 		value = strings.TrimSpace(value)
 		sections, indents = append(sections, key), append(indents, indent) // it may have keys below it
 		if len(all[len(all)-1].facts) < 2000 && value != "N/A" && value != "[N/A]" && value != "" {
-			all[len(all)-1].facts[path] = clip(value, 200)
+			all[len(all)-1].facts[path] = foreign.Line(value, 200)
 		}
 	}
 	return all
@@ -243,7 +244,7 @@ func parseSMI(text string) []gpuFacts {
 
 func (m *Machine) fact(name, value string) {
 	if value = strings.TrimSpace(value); value != "" {
-		m.facts[name] = clip(value, 8192)
+		m.facts[name] = foreign.Line(value, 8192)
 	}
 }
 
@@ -307,12 +308,4 @@ func (m *Machine) counters(proc string) {
 func (m *Machine) number(name string) (float64, bool) {
 	v, err := strconv.ParseFloat(m.facts[name], 64)
 	return v, err == nil
-}
-
-// clip bounds text that goes into an error or a report.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 type junitSuites struct {
@@ -110,18 +110,11 @@ func JUnit(w io.Writer, r *claims.Result) error {
 
 func seconds(v float64) string { return fmt.Sprintf("%.3f", v) }
 
+// maxText bounds one text, in bytes.
+const maxText = 4 << 10
+
 // plain takes out of text what XML, a terminal and a log must not obey.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-}
+func plain(s string) string { return foreign.Line(s, maxText) }
 
 // sentence is the claim and what became of it in one line.
 func sentence(c claims.ClaimResult) string {

@@ -129,7 +129,7 @@ func TestRefusals(t *testing.T) {
 		{"by a broker whose clock is ahead", with(func(in *Incoming) { in.Time = epoch.Add(time.Hour) }), ReasonClock, "59m0s after this notary's time"},
 		{"a key's own word", with(func(in *Incoming) { in.Record = keyRecord(selfSigned) }), ReasonKey, "vouches"},
 		{"certified by who may not", with(func(in *Incoming) { in.Record = keyRecord(byNode) }), ReasonRole, "authority"},
-		{"a long complaint", Incoming{Time: epoch, Err: errors.New(strings.Repeat("\x00é", 5000))}, ReasonRecord, "\x00é"},
+		{"a long complaint", Incoming{Time: epoch, Err: errors.New(strings.Repeat("\x00é", 5000))}, ReasonRecord, "\uFFFDé"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

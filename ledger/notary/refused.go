@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/internal/disk"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Reason is why a record was not logged, as a word for machines. The words stay
@@ -53,7 +53,7 @@ type refusal struct {
 const maxWhy = 400
 
 func newRefusal(in Incoming, reason Reason, why error) refusal {
-	r := refusal{in.Topic, in.Partition, in.Offset, in.Time.UTC(), "", reason, clip(why.Error())}
+	r := refusal{in.Topic, in.Partition, in.Offset, in.Time.UTC(), "", reason, foreign.Line(why.Error(), maxWhy)}
 	if in.Record.ID.Time() != 0 {
 		r.ID = in.Record.ID.String()
 	}
@@ -61,13 +61,6 @@ func newRefusal(in Incoming, reason Reason, why error) refusal {
 		r.Time = time.Time{} // not a time that JSON can have
 	}
 	return r
-}
-
-func clip(s string) string {
-	if len(s) > maxWhy {
-		s = s[:maxWhy] + "…"
-	}
-	return strings.ToValidUTF8(s, "?")
 }
 
 // MaxRefused is how many files of refusals are kept: refused.jsonl, which is

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Formats of --log-format.
@@ -67,7 +69,7 @@ func Log(ctx context.Context) *slog.Logger {
 // times in the log of a service.
 func (l logs) handler(w io.Writer, times bool) slog.Handler {
 	if l.json {
-		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l.level})
+		return slog.NewJSONHandler(escaped{w}, &slog.HandlerOptions{Level: l.level})
 	}
 	return newLineHandler(w, l.level, times)
 }
@@ -80,6 +82,16 @@ func (p *Progress) Log(ctx context.Context) *slog.Logger {
 	}
 	l, _ := ctx.Value(logsKey{}).(logs) // without one: lines from info on
 	return slog.New(l.handler(between{p}, false))
+}
+
+// escaped writes JSON that does nothing to a terminal.
+type escaped struct{ w io.Writer }
+
+func (e escaped) Write(object []byte) (int, error) {
+	if _, err := e.w.Write(foreign.JSON(object)); err != nil {
+		return 0, err
+	}
+	return len(object), nil
 }
 
 // between writes lines between the progress.
