@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
@@ -152,6 +153,33 @@ func TestLedgerFsckCommand(t *testing.T) {
 	}
 	if _, err := try(t, newLedgerFsck(), filepath.Join(dir, "nothing"), "--policy", policy); exits(err) != cli.ExitUnknown {
 		t.Fatalf("of nothing: %v", err)
+	}
+}
+
+// Who can write into a log's directory chooses names there, and steers no
+// terminal by them.
+func TestFsckSteersNoTerminal(t *testing.T) {
+	dir, policy := t.TempDir(), policyFile(t)
+	growLog(t, dir, 0, 10)
+	const evil = "x\x1b[2J\u009b31m\u202eevil\nWRONG: nothing"
+	for _, at := range []string{"log", "log/tile", "log/tile/0"} {
+		if err := os.WriteFile(filepath.Join(dir, at, evil), nil, 0o644); err != nil {
+			t.Skip(err) // a file system that has no such names
+		}
+	}
+	for _, format := range []string{"text", "json"} {
+		out, err := try(t, newLedgerFsck(), dir, "--policy", policy, "--format", format)
+		if exits(err) != cli.ExitFailed && err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out) {
+			if line = strings.TrimSuffix(line, "\n"); !foreign.Plain(line) || strings.HasPrefix(line, "WRONG: nothing") {
+				t.Errorf("%s: %q", format, line)
+			}
+		}
+		if !strings.Contains(out, "evil") {
+			t.Errorf("the files are not named:\n%s", out)
+		}
 	}
 }
 
