@@ -254,14 +254,19 @@ func (s SASL) mechanism(encrypted bool) (sasl.Mechanism, error) {
 // readSecret reads a file that must not be readable by everybody. Its group may
 // read it: that is how orchestrators hand secrets to a process.
 func readSecret(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat() // of what was opened: nothing can be exchanged in between
 	if err != nil {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 {
 		return nil, fmt.Errorf("%s has mode %04o, so that everybody on this machine has it: chmod 600 %s, and change what was in it", path, mode, path)
 	}
-	return readBounded(path, maxSecretFile)
+	return readAll(f, maxSecretFile)
 }
 
 func readBounded(path string, limit int64) ([]byte, error) {
@@ -270,12 +275,16 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readAll(f, limit)
+}
+
+func readAll(f *os.File, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), limit)
 	}
 	return b, nil
 }

@@ -142,6 +142,9 @@ func Open(options Options) (*Outbox, error) {
 	if info.Mode().Perm()&0o022 != 0 {
 		return nil, fmt.Errorf("open outbox %s: others may write there (mode %04o), and what lies there is sent in this node's name: chmod 700 it", opt.Dir, info.Mode().Perm())
 	}
+	if err := checkOwner(opt.Dir, info, userID()); err != nil {
+		return nil, err
+	}
 	own, err := newSpool(opt.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open outbox %s: %w", opt.Dir, err)

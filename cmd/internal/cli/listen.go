@@ -171,7 +171,7 @@ func (l *Listener) tls() (*tls.Config, error) {
 	if l.Cert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(l.Cert, l.Key)
+	pair, err := loadPair(l.Cert, l.Key)
 	if err != nil {
 		return nil, fmt.Errorf("read --%s and --%s: %w", l.flag("tls-cert"), l.flag("tls-key"), err)
 	}
@@ -189,6 +189,19 @@ func (l *Listener) tls() (*tls.Config, error) {
 	}
 	conf.ClientAuth = tls.RequireAndVerifyClientCert
 	return conf, nil
+}
+
+// loadPair reads a certificate and its key, which nobody but its owner and group
+// may read: a group is how orchestrators hand keys to a process.
+func loadPair(cert, key string) (tls.Certificate, error) {
+	info, err := os.Stat(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if mode := info.Mode().Perm(); mode&0o007 != 0 {
+		return tls.Certificate{}, fmt.Errorf("%s has mode %04o, so that everybody on this machine has it: chmod 600 %s, and make a new key", key, mode, key)
+	}
+	return tls.LoadX509KeyPair(cert, key)
 }
 
 // Listening is an address that was taken. It must be served or closed.

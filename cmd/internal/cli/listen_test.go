@@ -287,3 +287,20 @@ func TestListenAddressTaken(t *testing.T) {
 		t.Errorf("second: %v", err)
 	}
 }
+
+// A key that everybody on the machine can read is not served with.
+func TestTLSKeyIsNotForEverybody(t *testing.T) {
+	cert, key := certificate(t)
+	for mode, fits := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o604: false} {
+		if err := os.Chmod(key, mode); err != nil {
+			t.Fatal(err)
+		}
+		s, err := (&Listener{Address: "127.0.0.1:0", Cert: cert, Key: key}).Open(t.Context())
+		if err == nil {
+			s.ln.Close()
+		}
+		if (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
+	}
+}
