@@ -295,7 +295,7 @@ func TestSourcesConform(t *testing.T) {
 					}
 				}
 			})
-			t.Run("called off", func(t *testing.T) {
+			t.Run("cancelled", func(t *testing.T) {
 				s := f.well(t, patience)
 				defer s.Close()
 				ctx, cancel := context.WithCancel(t.Context())

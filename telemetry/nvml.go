@@ -18,7 +18,7 @@ type NVMLOptions struct {
 }
 
 // NVML reads NVIDIA GPUs through the driver's own library. A call into it can
-// hang and cannot be called off, so it runs in a process of its own: the
+// hang and cannot be cancelled, so it runs in a process of its own: the
 // command that is given to [NewChild] makes one and hands it to [ServeChild].
 //
 // What moves is read every time: utilization, memory, temperature, power,

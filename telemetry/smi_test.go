@@ -258,7 +258,7 @@ while :; do awk -v n="$n" -v id="$(sed -n 's:.*<uuid>\(.*\)</uuid>.*:\1:p' "$xml
 	}
 }
 
-// A driver that does not say which reasons it has is taken at its word.
+// The flags of a driver that does not report which reasons it has are all used.
 func TestSMIReasonsWithoutSupported(t *testing.T) {
 	row := smiRow{[]smiField{{name: "clocks_event_reasons.active"}}, []string{"0x20"}}
 	got := map[string]float64{}

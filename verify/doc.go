@@ -17,7 +17,7 @@
 //
 // What no check here can show: a node's owner can run the work on other hardware
 // of theirs, and can replace the driver. Identity, speed and memory size together
-// make that dear; they do not make it impossible. One GPU that poses as two is
+// make that expensive; they do not make it impossible. One GPU that poses as two is
 // found only by challenges to both at the same time, which is not done here.
 package verify
 

@@ -59,7 +59,7 @@ func TestMemoryRules(t *testing.T) {
 	}{
 		{"good", good, model, assay.Pass, assay.Pass},
 		{"one wrong word", with(func(r *memoryResult) { r.Wrong = 1 }), model, assay.Fail, assay.Pass},
-		{"broken off", with(func(r *memoryResult) { r.Passes = 34 }), model, assay.Unknown, assay.Pass},
+		{"interrupted", with(func(r *memoryResult) { r.Passes = 34 }), model, assay.Unknown, assay.Pass},
 		{"less than was wanted", with(func(r *memoryResult) { r.Tested = 12 << 30 }), model, assay.Degraded, assay.Pass},
 		{"slow", with(func(r *memoryResult) { r.ReadSeconds = 0.3 }), model, assay.Pass, assay.Degraded},
 		{"too fast", with(func(r *memoryResult) { r.ReadSeconds = 0.05 }), model, assay.Pass, assay.Fail},

@@ -38,7 +38,7 @@ func memoryChecks(r memoryResult, ok bool, m Model, why string) []assay.Check {
 		pattern.Verdict = assay.Fail
 		pattern.Evidence += ", the first: " + note(r.First)
 	case r.Passes < len(patterns(0)):
-		pattern.Evidence += ": broken off"
+		pattern.Evidence += ": interrupted"
 	case float64(r.Tested) < 0.9*float64(r.Wanted):
 		pattern.Verdict = assay.Degraded
 		pattern.Evidence += fmt.Sprintf("; only %.2f of the wanted %.2f GiB could be had", gib(r.Tested), gib(r.Wanted))

@@ -180,7 +180,7 @@ func TestAwait(t *testing.T) {
 		r := begin(t, `sleep 0.1; echo "no \033[31mGPU here"; exit 9`, Spec{})
 		var died *DiedError
 		err := r.Await(soon(t), func(ctx context.Context) error {
-			<-ctx.Done() // a check that hangs is called off
+			<-ctx.Done() // a check that hangs is cancelled
 			return ctx.Err()
 		}, time.Millisecond)
 		if !errors.As(err, &died) || died.Exit.Code != 9 || !strings.Contains(err.Error(), "GPU here") {

@@ -57,7 +57,7 @@ func TestFindCgroup(t *testing.T) {
 }
 
 // The memory controller is not to be had everywhere, so what is written and read
-// is held against plain files.
+// is checked against plain files.
 func TestCgroupMemoryFiles(t *testing.T) {
 	c := &cgroup{dir: t.TempDir()}
 	put := func(name, text string) {

@@ -18,7 +18,7 @@
 //     supervisor's child, so daemons are found by walking /proc, and the
 //     supervisor is done only when the kernel says that it has no child left.
 //
-// [Process.Isolation] says which were had, and why the others were not.
+// [Process.Isolation] says which are available, and why the others are not.
 //
 // What it refuses: RLIMIT_AS (CUDA reserves far more address space than it
 // uses), changing the controllers of a cgroup that is not its own, and an
@@ -111,7 +111,7 @@ type Isolation struct {
 	// Memory says how the limit is kept: "cgroup", "watch", or empty for no limit.
 	Memory string `json:"memory,omitempty"`
 	CPUs   []int  `json:"cpus,omitempty"`
-	// Notes say what was not had, and why.
+	// Notes say what was not available, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
