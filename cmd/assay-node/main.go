@@ -19,7 +19,7 @@ import (
 func main() { os.Exit(cli.Main(root(), hammer.Words)) }
 
 func root() *cobra.Command {
-	return cli.Root("assay-node",
+	return cli.Root("assay-node", licenses,
 		hammer.New(nil),
 		simulate.New(),
 		verify.New(nil),

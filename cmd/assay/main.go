@@ -45,7 +45,7 @@ func main() { os.Exit(cli.Main(root(), hammer.Words)) }
 
 // root has every command: those of a node, and those that are too heavy for one.
 func root() *cobra.Command {
-	return cli.Root("assay",
+	return cli.Root("assay", licenses,
 		hammer.New(operate.Outlet()),
 		simulate.New(),
 		verify.New(operate.Outlet()),

@@ -18,7 +18,7 @@ import (
 func logged(t *testing.T, log func(context.Context), args ...string) (string, int) {
 	t.Helper()
 	var b bytes.Buffer
-	root := Root("assay", &cobra.Command{Use: "serve", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	root := Root("assay", nil, &cobra.Command{Use: "serve", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		log(cmd.Context())
 		return nil
 	}})

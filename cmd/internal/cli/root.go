@@ -82,8 +82,9 @@ func walk(err error, code func(int)) {
 	}
 }
 
-// Root is the root command of a program with the given commands.
-func Root(name string, commands ...*cobra.Command) *cobra.Command {
+// Root is the root command of a program with the given commands. Its licenses are
+// those of what it contains, as tools/licenses packs them.
+func Root(name string, licenses []byte, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   name,
 		Short: "Assay proves what a GPU inference node can do",
@@ -103,7 +104,7 @@ Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.AddCommand(commands...)
-	root.AddCommand(newVersion(name))
+	root.AddCommand(newVersion(name, licenses))
 	refuseUnknownWords(root)
 	new(logFlags).register(root)
 	return root

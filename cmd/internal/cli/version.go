@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -53,13 +55,17 @@ func MeasuringVersion() assay.Version {
 	return v
 }
 
-func newVersion(name string) *cobra.Command {
+func newVersion(name string, licenses []byte) *cobra.Command {
 	var format string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return writeLicenses(cmd.OutOrStdout(), licenses)
+			}
 			v := Version()
 			switch format {
 			case "text":
@@ -75,5 +81,19 @@ func newVersion(name string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	cmd.Flags().BoolVar(&all, "licenses", false, "print the licences of everything that this program contains")
+	cmd.MarkFlagsMutuallyExclusive("format", "licenses")
 	return cmd
+}
+
+// writeLicenses writes a text that tools/licenses has gathered and compressed.
+func writeLicenses(w io.Writer, packed []byte) error {
+	text, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return fmt.Errorf("the licences in this program cannot be read: %w", err)
+	}
+	if _, err := io.Copy(w, text); err != nil { //nolint:gosec // it is our own text, embedded
+		return fmt.Errorf("print the licences: %w", err)
+	}
+	return nil
 }
