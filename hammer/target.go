@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -136,9 +137,13 @@ func (c *Config) extra() (json.RawMessage, error) {
 		if err := json.Unmarshal(c.Extra, &over); err != nil {
 			return nil, fmt.Errorf("--extra-body: %w", err)
 		}
-		for k, v := range over {
-			body[k] = v
+		// Ollama's options are one object: what --extra-body says of it is merged.
+		options, ours := body["options"].(map[string]any)
+		if theirs, ok := over["options"].(map[string]any); ours && ok {
+			maps.Copy(options, theirs)
+			delete(over, "options")
 		}
+		maps.Copy(body, over)
 	}
 	if len(body) == 0 {
 		return nil, nil
