@@ -228,7 +228,7 @@ func TestKeyStatementEachByteCounts(t *testing.T) {
 				t.Fatalf("byte %d xor %#x: taken", i, x)
 			}
 			// With another signer's id nobody can say here; a keyring can.
-			if err == nil && NewKeyring(k).Add(b) == nil {
+			if err == nil && NewKeyring(k).Add(b, time.Time{}) == nil {
 				t.Fatalf("byte %d xor %#x: added", i, x)
 			}
 		}

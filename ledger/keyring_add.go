@@ -11,13 +11,11 @@ import (
 
 // Add takes a statement about a key that somebody signed who may certify it, or a
 // revocation that a trusted authority or the key itself signed, and refuses any
-// other. What is known already is taken again without effect.
-func (r *Keyring) Add(envelope []byte) error { return r.AddLogged(envelope, time.Time{}) }
-
-// AddLogged is Add with the time of the statement's log entry, zero for none. It
-// matters when the authority is revoked later: the keys that it certified stay
-// good only where their statements were logged before.
-func (r *Keyring) AddLogged(envelope []byte, logged time.Time) error {
+// other. What is known already is taken again without effect. The time is that
+// of the statement's log entry, zero for none. It matters when the authority is
+// revoked later: the keys that it certified stay good only where their
+// statements were logged before.
+func (r *Keyring) Add(envelope []byte, logged time.Time) error {
 	e, err := ReadEnvelope(envelope)
 	if err != nil {
 		return err
@@ -79,7 +77,7 @@ func (r *Keyring) AddAll(statements ...Logged) error {
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rank, b.rank), a.at.Compare(b.at)) })
 	var errs []error
 	for _, s := range all {
-		errs = append(errs, r.AddLogged(s.Envelope, s.Time))
+		errs = append(errs, r.Add(s.Envelope, s.Time))
 	}
 	return errors.Join(errs...)
 }

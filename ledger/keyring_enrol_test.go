@@ -48,7 +48,7 @@ func TestEnrolledNode(t *testing.T) {
 			t.Errorf("%s, another node's run: %v", name, err)
 		}
 	}
-	if err := NewKeyring(n.rootKey).Add(n.nodeKey.Envelope); !errors.Is(err, ErrUnknownKey) {
+	if err := NewKeyring(n.rootKey).Add(n.nodeKey.Envelope, time.Time{}); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("without the server's key: %v", err)
 	}
 }
@@ -68,12 +68,12 @@ func TestEnrolKeyCanDoLittle(t *testing.T) {
 	thief := testSigner("thief")
 	for _, roles := range [][]Role{{RoleEnrol}, {RoleAuthority}, {RoleRun, RoleAuthority}, {RoleAuthority, RoleRun}} {
 		k := stateTestKey(t, thief, n.enrol, "n1", roles...)
-		if err := ring.AddLogged(k.Envelope, day(1)); !errors.Is(err, ErrRole) {
+		if err := ring.Add(k.Envelope, day(1)); !errors.Is(err, ErrRole) {
 			t.Errorf("it certified a key for %v: %v", roles, err)
 		}
 	}
 	self := stateTestKey(t, n.enrol, n.enrol, "n1", RoleRun)
-	if err := ring.Add(self.Envelope); !errors.Is(err, ErrRole) {
+	if err := ring.Add(self.Envelope, time.Time{}); !errors.Is(err, ErrRole) {
 		t.Errorf("it certified itself: %v", err)
 	}
 	for what, k := range map[string]Key{"a node": n.nodeKey, "the authority": n.rootKey} {
@@ -81,13 +81,13 @@ func TestEnrolKeyCanDoLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ring.Add(v.Envelope); !errors.Is(err, ErrRole) {
+		if err := ring.Add(v.Envelope, time.Time{}); !errors.Is(err, ErrRole) {
 			t.Errorf("it revoked %s: %v", what, err)
 		}
 	}
 	// What it certified certifies nobody.
 	k := stateTestKey(t, thief, n.node, "n1", RoleRun)
-	if err := ring.Add(k.Envelope); !errors.Is(err, ErrRole) {
+	if err := ring.Add(k.Envelope, time.Time{}); !errors.Is(err, ErrRole) {
 		t.Errorf("a node certified a node: %v", err)
 	}
 	// A key that another server's key certified as a server's does not count either,
@@ -165,9 +165,9 @@ func TestRevokedCertifier(t *testing.T) {
 		}
 		// The order in which they come changes nothing.
 		again := NewKeyring(n.rootKey)
-		_ = again.AddLogged(n.enrolKey.Envelope, day(1))
-		_ = again.AddLogged(v.Envelope, from)
-		_ = again.AddLogged(tt.node.Envelope, tt.logged)
+		_ = again.Add(n.enrolKey.Envelope, day(1))
+		_ = again.Add(v.Envelope, from)
+		_ = again.Add(tt.node.Envelope, tt.logged)
 		if _, err := checkRun(t, again, n.node, "n1", day(5), day(5)); (err == nil) != (tt.want == nil) {
 			t.Errorf("%s, the revocation first: %v, want %v", tt.name, err, tt.want)
 		}
@@ -178,7 +178,7 @@ func TestRevokedCertifier(t *testing.T) {
 func TestCrowdedOut(t *testing.T) {
 	n := newNetwork(t)
 	ring := NewKeyring(n.rootKey)
-	if err := ring.Add(n.enrolKey.Envelope); err != nil {
+	if err := ring.Add(n.enrolKey.Envelope, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	var last error
@@ -187,7 +187,7 @@ func TestCrowdedOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last = ring.Add(k.Envelope)
+		last = ring.Add(k.Envelope, time.Time{})
 	}
 	if last == nil {
 		t.Error("there is no end to statements about one key")
@@ -196,7 +196,7 @@ func TestCrowdedOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ring.Add(k.Envelope); err != nil {
+	if err := ring.Add(k.Envelope, time.Time{}); err != nil {
 		t.Errorf("the authority was kept out: %v", err)
 	}
 }

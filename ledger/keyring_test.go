@@ -59,7 +59,7 @@ func newCast(tb testing.TB) cast {
 	c.end = keyDay.AddDate(0, 0, 10)
 	c.ring = NewKeyring(c.rootKey, c.loneKey)
 	for _, k := range []Key{c.secondKey, c.nodeKey} {
-		if err := c.ring.Add(k.Envelope); err != nil {
+		if err := c.ring.Add(k.Envelope, time.Time{}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestRevokedKey(t *testing.T) {
 		}
 		raw := c.revoke(t, c.nodeKey, signer, day(3), day(4))
 		for range 2 { // idempotent
-			if err := c.ring.Add(raw); err != nil {
+			if err := c.ring.Add(raw, time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -179,7 +179,7 @@ func TestRevokedKey(t *testing.T) {
 		// A revocation that reaches further back counts, a later one does not take
 		// it back.
 		for _, from := range []time.Time{day(1), day(8)} {
-			if err := c.ring.Add(c.revoke(t, c.nodeKey, signer, from, day(5))); err != nil {
+			if err := c.ring.Add(c.revoke(t, c.nodeKey, signer, from, day(5)), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -194,7 +194,7 @@ func TestRevokedKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.ring.Add(longer.Envelope); err != nil {
+		if err := c.ring.Add(longer.Envelope, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := checkRun(t, c.ring, c.node, "n1", day(7), day(7)); !errors.Is(err, ErrKeyRevoked) {
@@ -261,7 +261,7 @@ func TestKeyringRefusesToAdd(t *testing.T) {
 		{"revoked by an authority that is only certified", c.revoke(t, c.nodeKey, c.second, day(1), day(1)), ErrRole},
 		{"revoked by the authority after its time", c.revoke(t, c.nodeKey, c.root, day(1), c.end.Add(time.Hour)), ErrKeyExpired},
 	} {
-		if err := c.ring.Add(tt.raw); !errors.Is(err, tt.want) {
+		if err := c.ring.Add(tt.raw, time.Time{}); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
@@ -275,12 +275,12 @@ func TestKeyringRefusesToAdd(t *testing.T) {
 		t.Error(err)
 	}
 	// The trusted key's own statement is known, so it may be logged.
-	if err := c.ring.Add(c.loneKey.Envelope); err != nil {
+	if err := c.ring.Add(c.loneKey.Envelope, time.Time{}); err != nil {
 		t.Errorf("a trusted key's own statement: %v", err)
 	}
 	// An authority may revoke a key of which nothing else is known yet.
 	unknown := stateTestKey(t, c.stranger, c.stranger, "n9")
-	if err := c.ring.Add(c.revoke(t, unknown, c.root, day(1), day(1))); err != nil {
+	if err := c.ring.Add(c.revoke(t, unknown, c.root, day(1), day(1)), time.Time{}); err != nil {
 		t.Errorf("revoke a key that is not known yet: %v", err)
 	}
 }
@@ -295,7 +295,7 @@ func TestAuthorityExtendsAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.ring.Add(k.Envelope); err != nil {
+	if err := c.ring.Add(k.Envelope, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := checkRun(t, c.ring, c.node, "n1", later, later)
@@ -310,7 +310,7 @@ func TestAuthorityExtendsAKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.ring.Add(k.Envelope); (err != nil) != (i >= maxKeyStatements-2) {
+		if err := c.ring.Add(k.Envelope, time.Time{}); (err != nil) != (i >= maxKeyStatements-2) {
 			t.Errorf("statement %d: %v", i+3, err)
 		}
 	}
@@ -331,11 +331,11 @@ func TestAuthorityRevoked(t *testing.T) {
 	} {
 		c := newCast(t)
 		if !tt.logged.IsZero() {
-			if err := c.ring.AddLogged(c.nodeKey.Envelope, tt.logged); err != nil {
+			if err := c.ring.Add(c.nodeKey.Envelope, tt.logged); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := c.ring.Add(c.revoke(t, c.rootKey, c.root, day(3), day(3))); err != nil {
+		if err := c.ring.Add(c.revoke(t, c.rootKey, c.root, day(3), day(3)), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := checkRun(t, c.ring, c.node, "n1", day(5), day(5))
@@ -346,26 +346,26 @@ func TestAuthorityRevoked(t *testing.T) {
 			t.Errorf("%s: %q does not say that it is the authority's key", tt.name, err)
 		}
 		fresh := stateTestKey(t, c.stranger, c.root, "n9")
-		if err := c.ring.Add(fresh.Envelope); !errors.Is(err, ErrKeyRevoked) {
+		if err := c.ring.Add(fresh.Envelope, time.Time{}); !errors.Is(err, ErrKeyRevoked) {
 			t.Errorf("%s: a revoked authority certified: %v", tt.name, err)
 		}
-		if err := c.ring.AddLogged(fresh.Envelope, day(3)); !errors.Is(err, ErrKeyRevoked) {
+		if err := c.ring.Add(fresh.Envelope, day(3)); !errors.Is(err, ErrKeyRevoked) {
 			t.Errorf("%s: a revoked authority certified, logged: %v", tt.name, err)
 		}
-		if err := c.ring.AddLogged(fresh.Envelope, day(2)); err != nil {
+		if err := c.ring.Add(fresh.Envelope, day(2)); err != nil {
 			t.Errorf("%s: certified and logged before: %v", tt.name, err)
 		}
 		// It takes trust away up to its revocation, by its own word on the time or
 		// by the log's.
 		raw := c.revoke(t, c.loneKey, c.root, day(1), day(4))
-		if err := c.ring.Add(raw); !errors.Is(err, ErrKeyRevoked) {
+		if err := c.ring.Add(raw, time.Time{}); !errors.Is(err, ErrKeyRevoked) {
 			t.Errorf("%s: a revoked authority revoked: %v", tt.name, err)
 		}
 		raw = c.revoke(t, c.loneKey, c.root, day(1), day(2))
-		if err := c.ring.AddLogged(raw, day(4)); !errors.Is(err, ErrKeyRevoked) {
+		if err := c.ring.Add(raw, day(4)); !errors.Is(err, ErrKeyRevoked) {
 			t.Errorf("%s: a revoked authority revoked, dated back: %v", tt.name, err)
 		}
-		if err := c.ring.Add(raw); err != nil {
+		if err := c.ring.Add(raw, time.Time{}); err != nil {
 			t.Errorf("%s: revoked before: %v", tt.name, err)
 		}
 	}
@@ -411,7 +411,7 @@ func TestCheckOfKeyStatements(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, checked := c.ring.Check(e, s, st, keyDay)
-		if added := newCast(t).ring.AddLogged(raw, keyDay); (checked == nil) != (added == nil) {
+		if added := newCast(t).ring.Add(raw, keyDay); (checked == nil) != (added == nil) {
 			t.Errorf("%s: Check says %v, Add %v", name, checked, added)
 		}
 	}
@@ -441,11 +441,11 @@ func TestKeyringConcurrently(t *testing.T) {
 		})
 		wg.Go(func() {
 			for i, raw := range raws {
-				if err := c.ring.Add(raw); err != nil {
+				if err := c.ring.Add(raw, time.Time{}); err != nil {
 					t.Error(err)
 				}
 				if i == 10 {
-					if err := c.ring.Add(revocation); err != nil {
+					if err := c.ring.Add(revocation, time.Time{}); err != nil {
 						t.Error(err)
 					}
 				}

@@ -179,7 +179,7 @@ func TestRevokedAuthorityOfARun(t *testing.T) {
 			if err := o.Keys.AddAll(v.Statements...); err != nil {
 				t.Fatal(err)
 			}
-		} else if err := o.Keys.Add(l.revocation.Envelope); err != nil {
+		} else if err := o.Keys.Add(l.revocation.Envelope, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if tt.receipt {

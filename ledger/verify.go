@@ -247,7 +247,7 @@ func (v *verification) readKey() {
 	if k.SelfSigned() {
 		return // checked, and adds nothing to what is known
 	}
-	err = v.o.Keys.AddLogged(raw, v.keyReceipt(raw, k.Stamp.ID))
+	err = v.o.Keys.Add(raw, v.keyReceipt(raw, k.Stamp.ID))
 	same := func(o Key) bool { return string(o.Envelope) == string(raw) }
 	switch {
 	case err == nil || slices.ContainsFunc(v.o.Keys.Keys(), same): // given as trusted, or with its time

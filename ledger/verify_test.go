@@ -52,7 +52,7 @@ func TestVerifyFindsOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.opts.Keys.Add(r.Envelope); err != nil {
+		if err := s.opts.Keys.Add(r.Envelope, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}

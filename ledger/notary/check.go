@@ -179,7 +179,7 @@ func (n *Notary) claim(in *Incoming, c *checked) {
 	if !c.aboutKey {
 		return
 	}
-	if err := n.o.Keys.AddLogged(in.Record.Value, entryTime(in)); err != nil {
+	if err := n.o.Keys.Add(in.Record.Value, entryTime(in)); err != nil {
 		n.ids.unclaim(c.mark.Name)
 		c.refuse(in, ReasonKeyring, err)
 	}

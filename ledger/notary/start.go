@@ -239,7 +239,7 @@ func (n *Notary) keysOf(ctx context.Context, indices []uint64, size uint64) erro
 // addLogged gives the keyring what was good when it was logged. Whom this notary
 // trusts may have changed since; then it is said, and the key does not count.
 func (n *Notary) addLogged(index uint64, e ledger.Entry) {
-	if err := n.o.Keys.AddLogged(e.Envelope, e.Time); err != nil {
+	if err := n.o.Keys.Add(e.Envelope, e.Time); err != nil {
 		n.o.Log.Warn("a statement about a key does not count any more", "entry", index, "error", err)
 	}
 }

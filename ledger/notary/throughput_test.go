@@ -139,7 +139,7 @@ func TestThroughput(t *testing.T) {
 	}
 	begin := time.Now()
 	n := checker(options(t, ""))
-	if n.o.Keys.Add(k.Envelope) != nil {
+	if n.o.Keys.Add(k.Envelope, time.Time{}) != nil {
 		t.Fatal("the key is not taken")
 	}
 	cpu := cpuTime(t)
@@ -175,7 +175,7 @@ func BenchmarkCheck(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%d bytes", len(m.topic[0][0].Record.Value)), func(b *testing.B) {
 			n := checker(options(nil, ""))
-			if err := n.o.Keys.Add(k.Envelope); err != nil {
+			if err := n.o.Keys.Add(k.Envelope, time.Time{}); err != nil {
 				b.Fatal(err)
 			}
 			cpu := cpuTime(b)

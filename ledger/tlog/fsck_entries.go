@@ -79,7 +79,7 @@ func (c *checker) signatures(k chunk, list []leafEntry) {
 		parallel.Do(context.Background(), to-from, func(i int) { check(from + i) })
 		if to < len(list) {
 			if list[to].err == nil {
-				list[to].err = c.o.Keys.AddLogged(list[to].Envelope, list[to].Time)
+				list[to].err = c.o.Keys.Add(list[to].Envelope, list[to].Time)
 			}
 			to++
 		}

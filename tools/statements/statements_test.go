@@ -37,7 +37,7 @@ func TestStatementsAreGood(t *testing.T) {
 		if !bytes.Equal(k.key.Envelope, again[i].key.Envelope) || !bytes.Equal(k.signer.Public(), again[i].signer.Public()) {
 			t.Errorf("%s has another key after a restart", k.key.Node)
 		}
-		if err := ring.Add(k.key.Envelope); err != nil {
+		if err := ring.Add(k.key.Envelope, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		r, err := k.statement(t.Context(), time.Now())

@@ -102,7 +102,7 @@ func TestCertifyAndRevoke(t *testing.T) {
 		}
 	}
 	ring := ledger.NewKeyring(root)
-	if err := ring.Add(k.Envelope); err != nil {
+	if err := ring.Add(k.Envelope, time.Time{}); err != nil {
 		t.Error(err)
 	}
 
@@ -133,7 +133,7 @@ func TestCertifyAndRevoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ring.Add(raw); err != nil || len(ring.Revocations()) != 1 {
+	if err := ring.Add(raw, time.Time{}); err != nil || len(ring.Revocations()) != 1 {
 		t.Errorf("add the revocation: %v", err)
 	}
 	// A key revokes itself.
