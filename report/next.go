@@ -45,7 +45,7 @@ func Next(s assay.Summary) []string {
 	for _, st := range s.Stages {
 		if p, ok := st.TTFT.P(99); ok && !p.Held() && st.TTFT.N > 0 {
 			n, why := st.TTFT.Needed(p), ""
-			if n > p.Need {
+			if n > p.Need+p.Need/10 {
 				why = fmt.Sprintf(" (%d independent ones, as %d here are worth %.0f)", p.Need, st.TTFT.N, st.TTFT.Effective)
 			}
 			say("for a p99 that holds up, about %d requests a stage are needed%s: --duration or --num-prompts", n, why)
