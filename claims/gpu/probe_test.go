@@ -256,7 +256,7 @@ func gone(t *testing.T, file string) {
 }
 
 func TestGPUValuesAreNotTrusted(t *testing.T) {
-	for value, says := range map[string]string{`"value":0`: "the value 0", `"value":-1`: "the value -1", `"value":1e999`: "read an answer", `"failure":{"code":"driver","text":"bad\u001b[2Jthing"}`: "bad[2Jthing"} {
+	for value, says := range map[string]string{`"value":0`: "the value 0", `"value":-1`: "the value -1", `"value":1e999`: "read an answer", `"failure":{"code":"driver","text":"bad\u001b[2Jthing"}`: "bad\ufffd[2Jthing"} {
 		script := `echo 'assay-claims {"id":1,"device":{"name":"x"}}'; read a; read b; echo 'assay-claims {"id":2,` + value + `}'; read c`
 		r, err := gpuProbe(t, "consensus/batch_100").Start(t.Context(), claims.Env{GPU: []string{"sh", "-c", script}, Deadline: 2 * time.Minute})
 		if err != nil {
