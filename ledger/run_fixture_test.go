@@ -235,11 +235,11 @@ func newProvedRun(t testing.TB) provedRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 {
+	for i := range 2 {
 		s.log.add([]byte{byte(i)})
 	}
-	var entries []Entry
-	var at []uint64
+	keyEntry := Entry{Position: Position{Topic, 1, 0}, Time: runNow, ID: s.key.Stamp.ID, Envelope: s.key.Envelope}
+	entries, at := []Entry{keyEntry}, []uint64{s.log.add(keyEntry.Encode())}
 	for i, r := range records {
 		e := Entry{Position: Position{Topic, 0, int64(i)}, Time: runNow.Add(time.Second), ID: r.ID, Envelope: r.Value}
 		entries, at = append(entries, e), append(at, s.log.add(e.Encode()))
@@ -247,7 +247,7 @@ func newProvedRun(t testing.TB) provedRun {
 	s.log.add([]byte("later"))
 	size := len(s.log.leaves)
 	cp := s.log.checkpoint(t, size, 1, 2)
-	for i, name := range []string{TestResultReceipt, BenchmarkReceiptFile} {
+	for i, name := range []string{KeyReceipt, TestResultReceipt, BenchmarkReceiptFile} {
 		s.put(t, name, s.log.receipt(t, entries[i], at[i], size, cp).Encode())
 	}
 	s.opts = VerifyOptions{Keys: NewKeyring(s.key), Policy: runPolicy(t), NeedReceipt: true, Recompute: runRecompute, Now: runNow.Add(2 * time.Hour)}

@@ -244,10 +244,11 @@ func (v *verification) readKey() {
 		return
 	}
 	v.key = &k
+	logged := v.keyReceipt(raw, k.Stamp.ID) // a bad one is told, whoever signed the key
 	if k.SelfSigned() {
 		return // checked, and adds nothing to what is known
 	}
-	err = v.o.Keys.Add(raw, v.keyReceipt(raw, k.Stamp.ID))
+	err = v.o.Keys.Add(raw, logged)
 	same := func(o Key) bool { return string(o.Envelope) == string(raw) }
 	switch {
 	case err == nil || slices.ContainsFunc(v.o.Keys.Keys(), same): // given as trusted, or with its time
