@@ -157,13 +157,8 @@ func (w *Witness) open() (err error) {
 		l.keys = append(l.keys, v)
 	}
 	for _, l := range w.logs {
-		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		if err := disk.MkdirAll(l.dir, 0o700); err != nil {
 			return fmt.Errorf("make the directory of log %s: %w", l.origin, err)
-		}
-		for _, dir := range []string{filepath.Dir(l.dir), w.o.Dir} {
-			if err := disk.SyncDir(dir); err != nil {
-				return fmt.Errorf("sync the witness's directory: %w", err)
-			}
 		}
 		if l.last, err = w.load(l); err != nil {
 			return err
