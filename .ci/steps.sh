@@ -25,8 +25,10 @@ wanted() {
   return 1
 }
 
-# begin NAME FUNCTION: run it beside the steps; what it prints waits for finished.
+# begin NAME FUNCTION: run it beside the steps, in a process group of its own;
+# what it prints waits for finished.
 begin() {
+  set -m
   (
     set +e
     (
@@ -36,6 +38,7 @@ begin() {
     echo $? >"$work/$1.rc"
   ) &
   begun+=($!)
+  set +m
 }
 
 # finished NAME: wait for what was begun, print its output, return its result.
@@ -96,7 +99,7 @@ finish() {
   local rc=$? i
   trap - EXIT
   set +e
-  [ "${#begun[@]}" = 0 ] || kill "${begun[@]}" 2>/dev/null
+  for i in "${begun[@]}"; do kill -- "-$i" 2>/dev/null; done
   stop_engines
   if [ -z "$complete" ]; then
     failed=$((failed + 1))
