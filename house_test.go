@@ -395,3 +395,40 @@ func TestPackageNamesSaySomething(t *testing.T) {
 		}
 	})
 }
+
+// A package above 4,000 lines or 30 files has its reason in docs/design.md, and
+// none is listed there that has become small.
+func TestLargePackagesHaveAReason(t *testing.T) {
+	const maxLines, maxFiles = 4000, 30
+	page, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(page), "## Large packages")
+	if !ok {
+		t.Fatal("docs/design.md has no table of large packages")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, p := range packages(t) {
+		name, _ := short(p.ImportPath)
+		files, err := filepath.Glob(filepath.Join(filepath.FromSlash("./"+name), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, n := 0, 0
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, n = lines+bytes.Count(b, []byte("\n")), n+1
+		}
+		large, listed := lines > maxLines || n > maxFiles, strings.Contains(table, "| `"+name+"` |")
+		if large != listed {
+			t.Errorf("%s has %d lines in %d files, and is in the table of large packages: %v", name, lines, n, listed)
+		}
+	}
+}
