@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"k8s.io/klog/v2"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/internal/parttest"
 )
 
@@ -106,8 +108,26 @@ func start(t *testing.T, dir string, dies bool, wrapper ...string) (url string, 
 	return strings.TrimSpace(line), func() string {
 		in.Close()
 		_ = cmd.Wait() // how it ended is the test's to know
+		released(t, filepath.Join(dir, "lock"))
 		return stderr.String()
 	}
+}
+
+// released waits until nobody has the lock: a wrapper may end before the last
+// thread of what it ran.
+func released(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		return // it was never taken
+	}
+	defer f.Close()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if locked, err := disk.Locked(f); err == nil && !locked {
+			return
+		}
+	}
+	t.Errorf("%s is still locked", path)
 }
 
 func httpPost(url, body string) (int, string) {
