@@ -15,9 +15,9 @@ import (
 var ErrLocked = errors.New("in use by another process")
 
 // Lock takes a file for this process, makes it if need be, and leaves the
-// process's number in it for the next one who asks. Closing the file lets go of
-// it, and so does the kernel when the process ends, however it ends: what lies in
-// the file means nothing.
+// process's number in it for the next one who asks. Unlock lets go of it, and so
+// does the kernel when the process ends, however it ends: what lies in the file
+// means nothing.
 func Lock(path string) (*os.File, error) {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(filepath.Clean(dir))

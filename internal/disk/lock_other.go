@@ -16,6 +16,9 @@ func TryLock(f *os.File) (bool, error) {
 	return false, &os.PathError{Op: "lock", Path: f.Name(), Err: errors.ErrUnsupported}
 }
 
+// Unlock closes the file.
+func Unlock(f *os.File) error { return f.Close() }
+
 // Locked cannot say.
 func Locked(f *os.File) (bool, error) {
 	return false, &os.PathError{Op: "lock", Path: f.Name(), Err: errors.ErrUnsupported}

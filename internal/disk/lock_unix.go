@@ -15,6 +15,12 @@ const openNonblock = syscall.O_NONBLOCK
 // has it. The kernel lets go of it when the file is closed or the process ends.
 func TryLock(f *os.File) (bool, error) { return flock(f, syscall.LOCK_EX) }
 
+// Unlock lets go of a locked file and closes it. Closing alone does not, while a
+// child that is being started has not yet closed what it inherited.
+func Unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+}
+
 // Locked reports whether another process has locked a file. Who locks such a
 // file does it with LockProbed.
 func Locked(f *os.File) (bool, error) {

@@ -199,7 +199,7 @@ func (n *Notary) release() {
 	if n.refused != nil {
 		n.refused.f.Close() // as above
 	}
-	n.lock.Close()
+	_ = disk.Unlock(n.lock) // nothing was written through it
 }
 
 // Run reads the feed and logs what is in order, until ctx ends (nil), the feed

@@ -40,7 +40,7 @@ func Create(o Options) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer func() { _ = disk.Unlock(lock) }() // nothing was written through it
 	if _, err := os.Lstat(memoryPath(o.Dir)); err == nil {
 		return fmt.Errorf("%w: %s is there; start the witness without --new", ErrBegun, memoryPath(o.Dir))
 	} else if !errors.Is(err, fs.ErrNotExist) {

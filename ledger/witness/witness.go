@@ -102,7 +102,7 @@ func New(o Options) (*Witness, error) {
 	}
 	w := &Witness{o: o, lock: lock, logs: map[string]*log{}, sick: map[string]error{}}
 	if err := w.open(); err != nil {
-		_ = lock.Close() // the error that is returned matters more
+		_ = disk.Unlock(lock) // the error that is returned matters more
 		return nil, err
 	}
 	w.begin()
@@ -173,7 +173,7 @@ func (w *Witness) open() (err error) {
 }
 
 // Close gives the directory back. Requests must have ended.
-func (w *Witness) Close() error { return w.lock.Close() }
+func (w *Witness) Close() error { return disk.Unlock(w.lock) }
 
 // ServeHTTP answers as C2SP tlog-witness says.
 func (w *Witness) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.mux.ServeHTTP(rw, r) }
