@@ -64,6 +64,9 @@ func TestKnee(t *testing.T) {
 		})
 	})
 	t.Run("find-max rate", func(t *testing.T) {
+		if !long() {
+			t.Skip("it takes three minutes and more: .ci/run long truth; searches of rates in virtual time are tested in hammer")
+		}
 		// With as many slots as the peak has streams there is no cliff, and any
 		// rate below the peak's throughput is kept up with. Beyond it a backlog
 		// grows, and soon takes the latency past twice that of the peak.
