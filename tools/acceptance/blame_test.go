@@ -51,11 +51,11 @@ func blame(t *testing.T, dir string, c *capture) blamed {
 		}
 		out.bursts += r.BurstReads
 		out.burstChunks += r.BurstChunks
-		at := truth[r.ID]
-		if !r.OK() || len(at) != len(r.Gaps)+1 {
+		if w := truth[r.ID]; !r.OK() || w == nil || len(w.tokens) != len(r.Gaps)+1 {
 			out.missing++
 			continue
 		}
+		at := truth[r.ID].tokens
 		// A read is a run of chunks that have one arrival.
 		for i := 0; i < len(at); {
 			end, marked := i+1, false
@@ -84,10 +84,10 @@ func blame(t *testing.T, dir string, c *capture) blamed {
 	return out
 }
 
-// port of a simulator's URL.
-func (s *simulator) port(t *testing.T) uint16 {
+// portOf is the port in an address.
+func portOf(t *testing.T, address string) uint16 {
 	t.Helper()
-	u, err := url.Parse(s.url)
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func (s *simulator) port(t *testing.T) uint16 {
 func TestBlameOfAStoppedClient(t *testing.T) {
 	best(t, "a stopped client", func() error {
 		s := startSimulator(t, "--ttft", "50ms", "--itl", "10ms")
-		c := startCapture(t, s.port(t))
+		c := startCapture(t, portOf(t, s.url))
 		dir := filepath.Join(t.TempDir(), "run")
 		cmd := exec.Command(program(t, "assay"), "hammer", "--base-url", s.url, "--out", dir, "--quiet", "--format", "json",
 			"--backend", "openai-chat", "--sweep", "16", "--duration", "12s", "--allow-invalid",
@@ -153,7 +153,7 @@ func TestBlameOfMergingHabits(t *testing.T) {
 		t.Run(habit.name, func(t *testing.T) {
 			best(t, habit.name, func() error {
 				s := startSimulator(t, append([]string{"--ttft", "50ms", "--itl", "10ms"}, habit.args...)...)
-				c := startCapture(t, s.port(t))
+				c := startCapture(t, portOf(t, s.url))
 				r, dir, sum := hammer(t, s, "--backend", "openai-chat", "--sweep", "16", "--duration", "6s", "--allow-invalid",
 					"--random-input-len", "16", "--random-output-len", "60", "--seed", "7")
 				if r.exit != 0 {

@@ -166,13 +166,18 @@ var (
 	tokens    = regexp.MustCompile(`"completion_tokens":(\d+)`)
 )
 
-// arrivals gives, for each request by its id, when each event that brought
-// tokens had arrived whole, and in which segment it ended. The engine must
-// count in each event.
-func (c *capture) arrivals() (map[string][]int64, error) {
+// onWire is what the capture knows of a request: when its head was there, and
+// when each event that brought tokens had arrived whole.
+type onWire struct {
+	sent   int64
+	tokens []int64
+}
+
+// arrivals gives the requests by their ids. The engine must count in each event.
+func (c *capture) arrivals() (map[string]*onWire, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := map[string][]int64{}
+	out := map[string]*onWire{}
 	for port, conn := range c.data {
 		id, count := "", 0
 		var pending []byte
@@ -180,6 +185,7 @@ func (c *capture) arrivals() (map[string][]int64, error) {
 			if !p.toClient {
 				if m := requestID.FindSubmatch(p.data); m != nil {
 					id, count, pending = string(m[1]), 0, nil
+					out[id] = &onWire{sent: p.at}
 				}
 				continue
 			}
@@ -201,7 +207,7 @@ func (c *capture) arrivals() (map[string][]int64, error) {
 				}
 				if n > count {
 					count = n
-					out[id] = append(out[id], p.at)
+					out[id].tokens = append(out[id].tokens, p.at)
 				}
 			}
 		}
