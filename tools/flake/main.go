@@ -4,15 +4,15 @@
 // machine; one that asserts milliseconds does not, and must be thought over.
 //
 //	$ go run ./tools/flake -n 10 -load 2 ./hammer ./inference
-//	$ go run ./tools/flake -n 3 -load 2 ./...
+//	$ go run ./tools/flake -n 3 -load 2 -stall 3s ./...
 //
-// Arguments after -- go to `go test`. It exits 1 when a test failed once.
+// With -stall all that `go test` started stands still now and then, as on a
+// rented machine whose host takes the processors away. Arguments after -- go to
+// `go test`. It exits 1 when a test failed once.
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -20,25 +20,34 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/assay-bench/assay/tools/gotest"
 )
+
+type options struct {
+	load            int
+	stall           time.Duration
+	packages, extra []string
+}
 
 func main() {
 	n := flag.Int("n", 3, "how often each package's tests run")
-	load := flag.Int("load", 2, "busy threads beside them")
+	var o options
+	flag.IntVar(&o.load, "load", 2, "busy threads beside them")
+	flag.DurationVar(&o.stall, "stall", 0, "let them stand still about every ten seconds, for up to so long")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: flake [-n N] [-load N] PACKAGE... [-- FLAG of go test...]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: flake [-n N] [-load N] [-stall DURATION] PACKAGE... [-- FLAG of go test...]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	packages, extra := flag.Args(), []string(nil)
-	if i := slices.Index(packages, "--"); i >= 0 {
-		packages, extra = packages[:i], packages[i+1:]
+	o.packages = flag.Args()
+	if i := slices.Index(o.packages, "--"); i >= 0 {
+		o.packages, o.extra = o.packages[:i], o.packages[i+1:]
 	}
-	if len(packages) == 0 {
+	if len(o.packages) == 0 {
 		flag.Usage()
 		os.Exit(1)
 	}
@@ -47,7 +56,7 @@ func main() {
 	t := tally{failed: map[string]*outcome{}, skipped: map[string]*outcome{}}
 	for round := 1; round <= *n && ctx.Err() == nil; round++ {
 		start := time.Now()
-		if err := t.round(ctx, *load, packages, extra); err != nil {
+		if err := t.round(ctx, o); err != nil {
 			fmt.Fprintln(os.Stderr, "flake:", err)
 			os.Exit(1)
 		}
@@ -73,9 +82,9 @@ type tally struct {
 
 // round runs the packages once. Tests that fail are what it looks for, so the
 // exit of `go test` is not an error.
-func (t *tally) round(ctx context.Context, load int, packages, extra []string) error {
-	args := append([]string{"test", "-race", "-count=1", "-json", "-skip", "Real"}, extra...)
-	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
+func (t *tally) round(ctx context.Context, o options) error {
+	args := append([]string{"test", "-race", "-count=1", "-json", "-skip", "Real"}, o.extra...)
+	cmd := exec.CommandContext(ctx, "go", append(args, o.packages...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -84,9 +93,11 @@ func (t *tally) round(ctx context.Context, load int, packages, extra []string) e
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	stop := busy(load)
-	err = t.read(out)
-	stop()
+	stopBusy, stopStalls := busy(o.load), stalls(cmd.Process.Pid, o.stall)
+	got, err := gotest.Read(out, io.Discard)
+	stopStalls()
+	stopBusy()
+	t.add(got)
 	if wait := cmd.Wait(); wait != nil && cmd.ProcessState == nil {
 		return wait
 	}
@@ -115,56 +126,21 @@ func busy(n int) (stop func()) {
 	return func() { close(done); all.Wait() }
 }
 
-// read takes the events of `go test -json`; `go doc test2json` describes them.
-func (t *tally) read(r io.Reader) error {
-	output := map[string]*strings.Builder{}
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, 64<<20)
-	for s.Scan() {
-		var e struct{ Action, Package, Test, Output string }
-		if json.Unmarshal(s.Bytes(), &e) != nil {
-			fmt.Println(s.Text())
-			continue
-		}
-		name := e.Package
-		if e.Test != "" {
-			name += "." + e.Test
-		}
-		switch e.Action {
-		case "output":
-			if output[name] == nil {
-				output[name] = new(strings.Builder)
-			}
-			output[name].WriteString(e.Output)
-			continue
-		case "pass":
-			if e.Test != "" {
-				t.passed++
-			}
-		case "fail":
-			t.add(t.failed, name, output[name])
-		case "skip":
-			if e.Test != "" {
-				t.add(t.skipped, name, output[name])
-			}
-		default:
-			continue
-		}
-		delete(output, name)
+func (t *tally) add(got gotest.Tally) {
+	t.passed += got.Passed
+	for _, f := range got.Failures {
+		count(t.failed, f.Name(), f.Output)
 	}
-	return s.Err()
+	for _, s := range got.Skipped {
+		count(t.skipped, s.Name, s.Reason)
+	}
 }
 
-func (t *tally) add(to map[string]*outcome, name string, output *strings.Builder) {
-	o := to[name]
-	if o == nil {
-		o = &outcome{}
-		if output != nil {
-			o.first = output.String()
-		}
-		to[name] = o
+func count(to map[string]*outcome, name, output string) {
+	if to[name] == nil {
+		to[name] = &outcome{first: output}
 	}
-	o.times++
+	to[name].times++
 }
 
 func (t *tally) print(w io.Writer, rounds int) {
@@ -179,10 +155,7 @@ func (t *tally) print(w io.Writer, rounds int) {
 		slices.Sort(names)
 		for _, name := range names {
 			o := kind.of[name]
-			fmt.Fprintf(w, "%s %d of %d: %s\n", kind.word, o.times, rounds, name)
-			if kind.word == "FAILED" {
-				fmt.Fprint(w, o.first)
-			}
+			fmt.Fprintf(w, "%s %d of %d: %s\n%s\n", kind.word, o.times, rounds, name, o.first)
 		}
 	}
 	fmt.Fprintf(w, "%d passed, %d tests failed, %d skipped in %d rounds\n", t.passed, len(t.failed), len(t.skipped), rounds)

@@ -8,20 +8,33 @@
 //	$ go test -json ./... | go run ./tools/testcount -counts FILE
 //
 // With -counts the three numbers are also written to FILE, for a script that
-// sums over several runs.
+// sums over several runs. With -again a test that failed is run once more,
+// alone, with the flags that stand behind: `go test -json -count=1 FLAG...`. Its
+// first failure is printed all the same, and named again above the counts.
 package main
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
+
+	"github.com/assay-bench/assay/tools/gotest"
 )
 
 func main() {
 	counts := flag.String("counts", "", "also write `FILE`: passed, failed and skipped, separated by spaces")
 	allowNone := flag.Bool("allow-none", false, "a run without any test is good")
+	again := flag.Bool("again", false, "run what failed once more, alone; the arguments are flags for `go test`")
 	flag.Parse()
-	ok, err := run(*counts, *allowNone)
+	if !*again && flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "testcount: arguments are for -again")
+		os.Exit(1)
+	}
+	ok, err := run(*counts, *allowNone, *again, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testcount:", err)
 	}
@@ -30,10 +43,15 @@ func main() {
 	}
 }
 
-func run(counts string, allowNone bool) (bool, error) {
-	t, err := Read(os.Stdin, os.Stdout)
+func run(counts string, allowNone, again bool, flags []string) (bool, error) {
+	t, err := gotest.Read(os.Stdin, os.Stdout)
 	if err != nil {
 		return false, fmt.Errorf("reading test events: %w", err)
+	}
+	if again {
+		if err := t.Again(os.Stdout, alone(flags)); err != nil {
+			return false, fmt.Errorf("second try: %w", err)
+		}
 	}
 	t.Print(os.Stdout)
 	if counts != "" {
@@ -46,4 +64,18 @@ func run(counts string, allowNone bool) (bool, error) {
 		return false, fmt.Errorf("no test ran")
 	}
 	return t.Failed == 0, nil
+}
+
+// alone runs one test of one package.
+func alone(flags []string) func(pkg, test string) (io.Reader, error) {
+	return func(pkg, test string) (io.Reader, error) {
+		args := append([]string{"test", "-json", "-count=1", "-run", "^" + test + "$"}, flags...)
+		cmd := exec.Command("go", append(args, pkg)...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			return nil, err
+		}
+		return bytes.NewReader(out), nil
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package gotest
 
 import (
 	"slices"
@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Passed != c.passed || got.Failed != c.failed || !slices.Equal(got.Skipped, c.skipped) {
+			if got.Passed != c.passed || got.Failed != c.failed || len(got.Failures) != c.failed || !slices.Equal(got.Skipped, c.skipped) {
 				t.Errorf("got %d passed, %d failed, skipped %v", got.Passed, got.Failed, got.Skipped)
 			}
 			if !strings.Contains(out.String(), c.printed) {

@@ -1,4 +1,6 @@
-package main
+// Package gotest reads what `go test -json` prints: what passed, failed and was
+// skipped, with the output of what failed, and what took longest.
+package gotest
 
 import (
 	"bufio"
@@ -16,9 +18,23 @@ import (
 // one failure.
 type Tally struct {
 	Passed, Failed int
+	Failures       []Failure // as many as Failed
+	Once           []string  // what failed, and did not in a second try alone
 	Skipped        []Skip
 	Slow           []Timed // packages, slowest first
 	SlowTests      []Timed // tests without their subtests, slowest first
+}
+
+// Failure is a test that failed, or, without a test's name, a package that did
+// not build, died or did not end.
+type Failure struct{ Package, Test, Output string }
+
+// Name is the package's path, and the test behind it.
+func (f Failure) Name() string {
+	if f.Test == "" {
+		return f.Package
+	}
+	return f.Package + "." + f.Test
 }
 
 // Skip is a test that did not run, and why it said so.
@@ -43,7 +59,8 @@ type event struct {
 
 type key struct{ pkg, test string }
 
-// Read tallies events and prints the output of each failure to w as it comes.
+// Read tallies events and prints the output of each failure to w as it comes:
+// a run that is cut off has said what it knew.
 func Read(r io.Reader, w io.Writer) (Tally, error) {
 	var t Tally
 	output := map[key]*strings.Builder{}
@@ -78,20 +95,16 @@ func Read(r io.Reader, w io.Writer) (Tally, error) {
 					t.Slow = append(t.Slow, Timed{e.Package, e.Elapsed})
 				}
 				if e.Action == "fail" && failedTests[e.Package] == 0 {
-					t.Failed++
-					fmt.Fprintf(w, "--- FAIL: %s\n", e.Package)
-					if b := builds[e.FailedBuild]; b != nil {
-						fmt.Fprint(w, b)
-					}
+					said := text(builds[e.FailedBuild])
 					// What a panic or a timeout left belongs to whichever
 					// test was running.
 					for o := range tests {
 						if o.pkg == e.Package {
-							fmt.Fprintf(w, "    %s did not end:\n%s", o.test, text(output[o]))
+							said += fmt.Sprintf("    %s did not end:\n%s", o.test, text(output[o]))
 							delete(tests, o)
 						}
 					}
-					fmt.Fprint(w, text(output[k]))
+					t.fail(w, Failure{Package: e.Package, Output: said + text(output[k])})
 				}
 				delete(output, k)
 				continue
@@ -106,9 +119,8 @@ func Read(r io.Reader, w io.Writer) (Tally, error) {
 			case "skip":
 				t.Skipped = append(t.Skipped, Skip{short(e.Package) + "." + e.Test, reason(text(output[k]))})
 			case "fail":
-				t.Failed++
 				failedTests[e.Package]++
-				fmt.Fprintf(w, "--- FAIL: %s.%s\n%s", e.Package, e.Test, text(output[k]))
+				t.fail(w, Failure{e.Package, e.Test, text(output[k])})
 			}
 			delete(output, k)
 		}
@@ -117,12 +129,17 @@ func Read(r io.Reader, w io.Writer) (Tally, error) {
 		return t, err
 	}
 	for p := range open {
-		t.Failed++
-		fmt.Fprintf(w, "--- FAIL: %s did not end\n", p)
+		t.fail(w, Failure{Package: p, Output: "did not end\n"})
 	}
 	slices.SortFunc(t.Slow, slowestFirst)
 	slices.SortFunc(t.SlowTests, slowestFirst)
 	return t, nil
+}
+
+func (t *Tally) fail(w io.Writer, f Failure) {
+	t.Failed++
+	t.Failures = append(t.Failures, f)
+	fmt.Fprintf(w, "--- FAIL: %s\n%s", f.Name(), f.Output)
 }
 
 func slowestFirst(a, b Timed) int {
@@ -139,6 +156,9 @@ func (t Tally) Print(w io.Writer) {
 	}
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "skipped %s: %s\n", s.Name, s.Reason)
+	}
+	for _, name := range t.Once {
+		fmt.Fprintf(w, "failed once, not when alone: %s\n", name)
 	}
 	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", t.Passed, t.Failed, len(t.Skipped))
 }
