@@ -3,7 +3,7 @@
 # A step counts as one check, unless it left counts of its own (the Go tests,
 # the fuzz targets) in $work/counts: then those count in its place.
 
-step_names=() step_results=() step_times=() step_reasons=()
+step_names=() step_results=() step_times=() step_cpu=() step_reasons=()
 passed=0 failed=0 skipped=0
 started=${EPOCHREALTIME/./}
 complete='' # set when the last step is done
@@ -48,15 +48,23 @@ finished() {
   return "$(cat "$work/$1.rc")"
 }
 
+# spent: seconds of processor time of what this shell has waited for. A step that
+# takes much longer than its share of the cores waits for something.
+spent() {
+  awk -F'[ms ]+' 'NR == 2 { printf "%d", 60 * $1 + $2 + 60 * $3 + $4 }'
+}
+
 # step NAME FUNCTION [ARG...]: run it in a shell of its own, where the first
 # error ends it, and go on whatever it came to.
 step() {
-  local name=$1 rc p=0 f=0 s=0 result reason=
+  local name=$1 rc p=0 f=0 s=0 result reason= cpu
   shift
   wanted "${name%% *}" || return 0
   rm -f "$work/counts" "$why"
   running=$name
   began=${EPOCHREALTIME/./}
+  times >"$work/times" # not in a subshell, which has times of its own
+  cpu=$(spent <"$work/times")
   printf '\n== %s\n' "$name"
   set +e
   (
@@ -90,6 +98,8 @@ step() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   step_names+=("$name") step_results+=("$result") step_reasons+=("$reason")
   step_times+=("$((${EPOCHREALTIME/./} - began))")
+  times >"$work/times"
+  step_cpu+=("$(($(spent <"$work/times") - cpu))")
 }
 
 seconds() { printf '%d.%d' "$(($1 / 1000000))" "$(($1 % 1000000 / 100000))"; }
@@ -105,12 +115,12 @@ finish() {
     failed=$((failed + 1))
     [ -n "$running" ] || began=${EPOCHREALTIME/./}
     step_names+=("${running:-between steps}") step_results+=("interrupted") step_reasons+=("")
-    step_times+=("$((${EPOCHREALTIME/./} - began))")
+    step_times+=("$((${EPOCHREALTIME/./} - began))") step_cpu+=("")
   fi
-  printf '\n%-28s %-11s %9s\n' step result seconds
+  printf '\n%-28s %-11s %9s %9s\n' step result seconds "of a core"
   for i in "${!step_names[@]}"; do
-    printf '%-28s %-11s %9s  %s\n' "${step_names[i]}" "${step_results[i]}" \
-      "$(seconds "${step_times[i]}")" "${step_reasons[i]}"
+    printf '%-28s %-11s %9s %9s  %s\n' "${step_names[i]}" "${step_results[i]}" \
+      "$(seconds "${step_times[i]}")" "${step_cpu[i]}" "${step_reasons[i]}"
   done
   printf '%-28s %-11s %9s\n\n' all "$mode" "$(seconds "$((${EPOCHREALTIME/./} - started))")"
   rm -rf "$work"
