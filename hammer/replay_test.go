@@ -64,36 +64,67 @@ func TestResumedReplaySendsEachLineOnce(t *testing.T) {
 			if _, err := Resume(ctx, dir, Secrets{}, opt); err != nil && !errors.Is(err, ErrInterrupted) {
 				t.Fatal(err)
 			}
-			began := time.Now()
-			left := lines*runs - len(over(t, dir, lines*runs))
-			if left == 0 {
+			before := over(t, dir, lines*runs)
+			if len(before) == lines*runs {
 				t.Skip("the machine was too slow to interrupt it twice")
 			}
 			if _, err := Resume(t.Context(), dir, Secrets{}, Options{}); err != nil {
 				t.Fatal(err)
 			}
-			if took, most := time.Since(began), time.Duration(left)*25*time.Millisecond+3*time.Second; took > most {
-				t.Errorf("%d lines took %s", left, took)
-			}
 			got := over(t, dir, lines*runs)
+			first := 0 // of the last round that was not on record
 			for n := range lines * runs {
-				if got[n] != 1 {
-					t.Errorf("line %d was sent %d times", n, got[n])
+				if len(got[n]) != 1 {
+					t.Fatalf("line %d was sent %d times", n, len(got[n]))
+				}
+				if before[n] == nil && n >= lines*(runs-1) && n%5 != 0 && first == 0 {
+					first = n
+				}
+			}
+			// It takes no longer than what is left of the trace: by the moments that
+			// were planned, whatever the machine did. Lines of the conversation wait
+			// for their answers.
+			if waited := time.Duration(got[first][0] - lastStage(t, dir)); first%lines > 20 && waited >= 20*25*time.Millisecond {
+				t.Errorf("line %d was planned %s behind the start of its stage", first, waited)
+			}
+			for n := first; n < lines*runs; n++ {
+				at := time.Duration(got[n][0] - got[first][0])
+				if before[n] == nil && n%5 != 0 && (at < 0 || at > time.Duration(n-first)*25*time.Millisecond+time.Millisecond) {
+					t.Errorf("line %d was planned %s behind line %d", n, at, first)
 				}
 			}
 		})
 	}
 }
 
-// over counts, by line of the trace, the judged requests on record that were not
-// interrupted, and checks that each asked for its line's lengths.
-func over(t *testing.T, dir string, lines int) map[int]int {
+// lastStage is when the last stage began.
+func lastStage(t *testing.T, dir string) int64 {
 	t.Helper()
 	rd, err := journal.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, ids := map[int]int{}, map[string]bool{}
+	var at int64
+	for e, err := range rd.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == assay.EventStageStarted {
+			at = e.At
+		}
+	}
+	return at
+}
+
+// over is, by line of the trace, when the judged requests on record that were not
+// interrupted had been planned; it checks that each asked for its line's lengths.
+func over(t *testing.T, dir string, lines int) map[int][]int64 {
+	t.Helper()
+	rd, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, ids := map[int][]int64{}, map[string]bool{}
 	for q, err := range rd.Requests() {
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +139,7 @@ func over(t *testing.T, dir string, lines int) map[int]int {
 		if q.Prompt >= lines || q.AskedOutput != q.Prompt%60+1 || q.AskedInput != q.Prompt%60+10 {
 			t.Errorf("prompt %d asked for %d and %d tokens", q.Prompt, q.AskedInput, q.AskedOutput)
 		}
-		out[q.Prompt]++
+		out[q.Prompt] = append(out[q.Prompt], q.Scheduled)
 	}
 	return out
 }
@@ -116,17 +147,22 @@ func over(t *testing.T, dir string, lines int) map[int]int {
 // A trace that changed meanwhile is not gone on with.
 func TestResumedReplayNeedsItsTrace(t *testing.T) {
 	cfg := short(engine(t, steady), "openai")
-	cfg.Load = Load{Mode: ModeReplay, Trace: lineTrace(t, 60), Grace: assay.Duration(time.Second)}
+	cfg.Load = Load{Mode: ModeReplay, Trace: lineTrace(t, 600), Grace: assay.Duration(time.Second)}
 	dir := filepath.Join(t.TempDir(), "run")
-	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := Run(ctx, cfg, dir, Options{}); !errors.Is(err, ErrInterrupted) {
+	stop := Options{Progress: func(cp assay.Checkpoint) {
+		if cp.Done > 0 {
+			cancel()
+		}
+	}}
+	if _, err := Run(ctx, cfg, dir, stop); !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
 	}
 	if err := os.Rename(lineTrace(t, 50), cfg.Load.Trace); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(t.Context(), dir, Secrets{}, Options{}); err == nil || !strings.Contains(err.Error(), "has 50 requests, and had 60") {
+	if _, err := Resume(t.Context(), dir, Secrets{}, Options{}); err == nil || !strings.Contains(err.Error(), "has 50 requests, and had 600") {
 		t.Errorf("%v", err)
 	}
 }

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 // Every backend passes every case over every transport.
@@ -43,13 +45,11 @@ func conform(t *testing.T, d dialect, tr transport) {
 func (f fault) check(t *testing.T, d dialect, tr transport) {
 	url := serve(t, d, tr, f.script)
 	c := client(t, url, d, tr, func(cfg *Config) {
-		cfg.Timeouts = Timeouts{FirstToken: patience, Gap: patience, Total: 8 * time.Second}
+		// An engine that hangs is left after the script's own patience; every
+		// other fault must be seen by itself, so that nothing ends it for us.
+		cfg.Timeouts = Timeouts{FirstToken: f.patience(), Gap: f.patience(), Total: time.Minute}
 	})
-	start := time.Now()
 	r := ask(t, c, &Job{Prompt: "p", MaxTokens: 2})
-	if took := time.Since(start); took > f.within+5*time.Second {
-		t.Errorf("%s: took %v", f.name, took)
-	}
 	if r.Error != f.want {
 		t.Errorf("%s: got %q (%s), want %q", f.name, r.Error, r.Detail, f.want)
 	}
@@ -91,31 +91,59 @@ func marks(t *testing.T, d dialect, tr transport) {
 		time.Sleep(10 * time.Millisecond)
 		w.finish()
 	}), d, tr, nil)
-	r := calm(t, c, &Job{Prompt: "p", MaxTokens: 2}, 2)
-	// By our own clock a first token that was read late has a short gap behind
-	// it: likewise not what is tested.
-	for i := 0; i < 20 && r.OK() && r.First-wrote[0].Load() > int64(2*time.Millisecond); i++ {
-		r = calm(t, c, &Job{Prompt: "p", MaxTokens: 2}, 2)
+	stillness.Timed(t, "marks", func() error {
+		r := calm(t, c, &Job{Prompt: "p", MaxTokens: 2}, 2)
+		// By our own clock a first token that was read late has a short gap behind
+		// it: likewise not what is tested.
+		for i := 0; i < 20 && r.OK() && r.First-wrote[0].Load() > int64(2*time.Millisecond); i++ {
+			r = calm(t, c, &Job{Prompt: "p", MaxTokens: 2}, 2)
+		}
+		checkMarks(t, d, r)
+		return timely(r, wrote[0].Load(), wrote[1].Load(), read.Load())
+	})
+	lags := c.TakeLag(nil)
+	if stamped := tr.name == "kernel" || tr.name == "user" || tr.name == "tls"; c.stamps && stamped != (len(lags) > 0) {
+		t.Errorf("lag %v", lags)
 	}
-	if !r.OK() || r.Status != 200 {
-		t.Fatalf("%d %s: %s", r.Status, r.Error, r.Detail)
+	if want := assay.ClockKernel; tr.name == "kernel" && c.stamps && c.Source() != want {
+		t.Errorf("source %q", c.Source())
 	}
+}
+
+// timely says what a machine that stood still could be the cause of.
+func timely(r *assay.Request, first, last, read int64) error {
+	var errs []error
 	within := func(name string, got, want int64) {
-		t.Helper()
 		// The kernel's stamp does not wait for us, so it may be held to more.
 		if d := time.Duration(got - want); d < -time.Millisecond || d > 200*time.Millisecond {
-			t.Errorf("%s is %v after it was written", name, d)
+			errs = append(errs, fmt.Errorf("%s is %v after it was written", name, d))
 		}
 	}
-	within("first", r.First, wrote[0].Load())
-	within("last", r.Last, wrote[1].Load())
-	if r.Sent < r.Connect || r.Sent > read.Load()+1e6 || r.End < r.Last {
-		t.Errorf("marks out of order: %+v", r)
+	within("first", r.First, first)
+	within("last", r.Last, last)
+	if r.Sent > read+1e6 {
+		errs = append(errs, fmt.Errorf("sent %v after it was read", time.Duration(r.Sent-read)))
 	}
 	if len(r.Gaps) != 1 || r.Gaps[0] < 25_000 || r.Reads != 2 || r.MergedReads != 0 {
-		t.Errorf("gaps %v reads %d merged %d", r.Gaps, r.Reads, r.MergedReads)
+		errs = append(errs, fmt.Errorf("gaps %v reads %d merged %d", r.Gaps, r.Reads, r.MergedReads))
 	}
-	if sum := r.First + int64(r.Gaps[0])*1000; r.Last-sum < 0 || r.Last-sum >= 1000 {
+	return errors.Join(errs...)
+}
+
+// checkMarks checks what is true on any machine.
+func checkMarks(t *testing.T, d dialect, r *assay.Request) {
+	t.Helper()
+	if !r.OK() || r.Status != 200 || len(r.Gaps) != 1 {
+		t.Fatalf("%d %s: %s, gaps %v", r.Status, r.Error, r.Detail, r.Gaps)
+	}
+	if r.Sent < r.Connect || r.End < r.Last {
+		t.Errorf("marks out of order: %+v", r)
+	}
+	gap := int64(r.Gaps[0])
+	if gap < 0 { // marked: the client merged the read
+		gap = -1 - gap
+	}
+	if sum := r.First + gap*1000; r.Last-sum < 0 || r.Last-sum >= 1000 {
 		t.Errorf("first + gaps is %d ns off last", r.Last-sum)
 	}
 	if r.Other != d.letters || len(r.OtherUS) != len(r.Other) {
@@ -132,13 +160,6 @@ func marks(t *testing.T, d dialect, tr transport) {
 		if r.Engine == nil || *r.Engine != want {
 			t.Errorf("engine %+v", r.Engine)
 		}
-	}
-	lags := c.TakeLag(nil)
-	if stamped := tr.name == "kernel" || tr.name == "user" || tr.name == "tls"; c.stamps && stamped != (len(lags) > 0) {
-		t.Errorf("lag %v", lags)
-	}
-	if want := assay.ClockKernel; tr.name == "kernel" && c.stamps && c.Source() != want {
-		t.Errorf("source %q", c.Source())
 	}
 }
 
@@ -191,22 +212,25 @@ func bursts(t *testing.T, d dialect, tr transport) {
 		time.Sleep(20 * time.Millisecond)
 		w.finish()
 	}), d, tr, nil)
-	var r *assay.Request
-	for range 20 { // a busy machine makes the client late for real
-		// By our own clock a read that was late has a short gap behind it.
-		if r = calm(t, c, &Job{Prompt: "p"}, 3); r.BurstReads == 2 && len(r.Gaps) == 5 && min(r.Gaps[2], r.Gaps[3]) >= 15_000 {
-			break
+	stillness.Timed(t, "bursts", func() error {
+		var r *assay.Request
+		for range 20 { // a busy machine makes the client late for real
+			// By our own clock a read that was late has a short gap behind it.
+			if r = calm(t, c, &Job{Prompt: "p"}, 3); r.BurstReads == 2 && len(r.Gaps) == 5 && min(r.Gaps[2], r.Gaps[3]) >= 15_000 {
+				break
+			}
 		}
-	}
-	if !r.OK() || r.Reads != 3 || r.BurstReads != 2 || r.BurstChunks != 5 || r.MergedReads != 0 || r.FirstMerged {
-		t.Fatalf("%s: reads %d bursts %d of %d merged %d first %v", r.Detail, r.Reads, r.BurstReads, r.BurstChunks, r.MergedReads, r.FirstMerged)
-	}
-	if len(r.Gaps) != 5 || r.Gaps[0] != 0 || r.Gaps[1] != 0 || r.Gaps[2] < 15_000 || r.Gaps[3] < 15_000 || r.Gaps[4] != 0 {
-		t.Fatalf("gaps %v", r.Gaps)
-	}
-	if n := r.FirstTokens(); n != 3 {
-		t.Fatalf("%d tokens in the first arrival, want 3", n)
-	}
+		if !r.OK() || r.Reads != 3 || r.BurstReads != 2 || r.BurstChunks != 5 || r.MergedReads != 0 || r.FirstMerged {
+			return fmt.Errorf("%s: reads %d bursts %d of %d merged %d first %v", r.Detail, r.Reads, r.BurstReads, r.BurstChunks, r.MergedReads, r.FirstMerged)
+		}
+		if len(r.Gaps) != 5 || r.Gaps[0] != 0 || r.Gaps[1] != 0 || r.Gaps[2] < 15_000 || r.Gaps[3] < 15_000 || r.Gaps[4] != 0 {
+			return fmt.Errorf("gaps %v", r.Gaps)
+		}
+		if n := r.FirstTokens(); n != 3 {
+			return fmt.Errorf("%d tokens in the first arrival, want 3", n)
+		}
+		return nil
+	})
 }
 
 func reuse(t *testing.T, d dialect, tr transport) {
@@ -316,13 +340,9 @@ func timeouts(t *testing.T, d dialect, tr transport) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := client(t, serve(t, d, tr, tt.script), d, tr, func(cfg *Config) { cfg.Timeouts = tt.limits })
-			start := time.Now()
 			r := ask(t, c, &Job{Prompt: "p"})
 			if r.Error != assay.FailTimeout || !strings.Contains(r.Detail, tt.detail) {
 				t.Fatalf("%s: %s", r.Error, r.Detail)
-			}
-			if took := time.Since(start); took > 2*time.Second {
-				t.Errorf("took %v", took)
 			}
 			if tt.tokens >= 0 && (r.First != 0) != (tt.tokens > 0) {
 				t.Errorf("first %d", r.First)
@@ -346,10 +366,9 @@ func cancel(t *testing.T, d dialect, tr transport) {
 		stop()
 	}()
 	r := new(assay.Request)
-	start := time.Now()
 	c.Do(ctx, &Job{Prompt: "p"}, r)
-	if r.Error != assay.FailCancelled || r.First == 0 || time.Since(start) > 2*time.Second {
-		t.Fatalf("%s %s after %v", r.Error, r.Detail, time.Since(start))
+	if r.Error != assay.FailCancelled || r.First == 0 {
+		t.Fatalf("%s %s, first token at %d", r.Error, r.Detail, r.First)
 	}
 	c.Do(ctx, &Job{Prompt: "p"}, r)
 	if r.Error != assay.FailCancelled || r.Sent != 0 || r.First != 0 {

@@ -259,9 +259,8 @@ func TestDisconnectFreesTheStream(t *testing.T) {
 
 func TestRoleComesEarly(t *testing.T) {
 	c := quick()
-	c.TTFT, c.Role = 500*time.Millisecond, RoleEarly
+	c.TTFT, c.Role = time.Minute, RoleEarly // longer than the client waits
 	_, base := serve(t, c)
-	start := time.Now()
 	res, err := client(t).Post(base+"/v1/chat/completions", "", strings.NewReader(`{"messages":[{"role":"user","content":"a"}],"stream":true}`))
 	if err != nil {
 		t.Fatal(err)
@@ -269,10 +268,9 @@ func TestRoleComesEarly(t *testing.T) {
 	defer res.Body.Close()
 	buf := make([]byte, 4096)
 	n, err := res.Body.Read(buf)
-	if err != nil || !strings.Contains(string(buf[:n]), `"role":"assistant"`) || time.Since(start) > 400*time.Millisecond {
-		t.Errorf("after %v: %v %s", time.Since(start), err, buf[:n])
+	if err != nil || !strings.Contains(string(buf[:n]), `"role":"assistant"`) {
+		t.Errorf("%v %s", err, buf[:n])
 	}
-	io.Copy(io.Discard, res.Body)
 }
 
 // A batching engine in real time keeps to the closed form.

@@ -126,13 +126,13 @@ func TestOneBadGPUOfEight(t *testing.T) {
 			}
 		}
 		if good != 7 || bad == "" || h.Verdict != assay.Degraded || r.exit != 0 {
-			t.Fatalf("exit %d, %s: %s; %d good, bad %s", r.exit, h.Verdict, h.Because, good, bad)
+			return fmt.Errorf("exit %d, %s: %s; %d good, bad %s", r.exit, h.Verdict, h.Because, good, bad)
 		}
 		if e := sum.Energy; e == nil || e.Disagreement == nil || !(math.Abs(*e.Disagreement) <= 0.02) {
-			t.Fatalf("energy by counter and by integration: %+v", e)
+			return fmt.Errorf("energy by counter and by integration: %+v", e)
 		}
 		if sum.Sampling == nil || sum.Sampling.CPUShare == nil {
-			t.Fatalf("what reading costs is not said: %+v", sum.Sampling)
+			return fmt.Errorf("what reading costs is not said: %+v", sum.Sampling)
 		}
 		share = *sum.Sampling.CPUShare
 		say(t, "%s; reading took %.2f %% of one core; energy differs by %+.2f %%", bad, 100*share, 100**sum.Energy.Disagreement)
@@ -208,29 +208,37 @@ func TestLeakAndDriftAreFound(t *testing.T) {
 	// Some 80 requests a second make 60 MB a minute of 12.5 kB each.
 	t.Run("found", func(t *testing.T) {
 		t.Parallel()
-		s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms", "--leak", "12500", "--drift", "0.3")
-		_, sum, h := node(t, s, nvmltest.Scenario(t, "normal"), load...)
-		leak, drift := false, false
-		for _, tr := range sum.Trends {
-			if tr.Found == assay.Fail {
-				say(t, "%s %s: %.3g a minute [%.3g, %.3g]; %s", tr.Kind, tr.Of, tr.Slope.Est, tr.Slope.Lo, tr.Slope.Hi, tr.Why)
-				leak = leak || tr.Kind == "leak" && tr.Of == assay.EngineResidentMemory
-				drift = drift || tr.Kind == "drift"
+		best(t, "leak and drift", func() error {
+			s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms", "--leak", "12500", "--drift", "0.3")
+			defer s.stop()
+			_, sum, h := node(t, s, nvmltest.Scenario(t, "normal"), load...)
+			leak, drift := false, false
+			for _, tr := range sum.Trends {
+				if tr.Found == assay.Fail {
+					say(t, "%s %s: %.3g a minute [%.3g, %.3g]; %s", tr.Kind, tr.Of, tr.Slope.Est, tr.Slope.Lo, tr.Slope.Hi, tr.Why)
+					leak = leak || tr.Kind == "leak" && tr.Of == assay.EngineResidentMemory
+					drift = drift || tr.Kind == "drift"
+				}
 			}
-		}
-		if !leak || !drift || h.Verdict != assay.Degraded && sum.Client.Certificate != assay.Invalid {
-			t.Errorf("leak %v, drift %v, verdict %s: %+v", leak, drift, h.Verdict, sum.Trends)
-		}
+			if !leak || !drift || h.Verdict != assay.Degraded && sum.Client.Certificate != assay.Invalid {
+				return fmt.Errorf("leak %v, drift %v, verdict %s: %+v", leak, drift, h.Verdict, sum.Trends)
+			}
+			return nil
+		})
 	})
 	t.Run("clean", func(t *testing.T) {
 		t.Parallel()
-		s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms")
-		_, sum, _ := node(t, s, nvmltest.Scenario(t, "normal"), load...)
-		for _, tr := range sum.Trends {
-			if tr.Found == assay.Fail {
-				t.Errorf("a false alarm: %+v", tr)
+		best(t, "a clean run", func() error {
+			s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms")
+			defer s.stop()
+			_, sum, _ := node(t, s, nvmltest.Scenario(t, "normal"), load...)
+			for _, tr := range sum.Trends {
+				if tr.Found == assay.Fail {
+					return fmt.Errorf("a false alarm: %+v", tr)
+				}
 			}
-		}
+			return nil
+		})
 	})
 }
 
