@@ -222,7 +222,12 @@ func trends(in HealthInput) Table {
 func checks(in HealthInput) Table {
 	t := Table{Columns: []Column{{Name: "check"}, {Name: "verdict", Words: true}, {Name: "device", Words: true}, {Name: "evidence", Words: true}, {Name: "proves", Words: true}, {Name: "does not prove", Words: true}}}
 	for _, c := range in.Checks {
-		t.Rows = append(t.Rows, []string{c.Name, c.Verdict.String(), in.nameOf(c.Device), c.Evidence, orMissing(c.Proves), orMissing(c.DoesNotProve)})
+		c = c.Settled()
+		claim := c.Proves
+		if c.WouldProve != "" {
+			claim = "nothing; would prove: " + c.WouldProve
+		}
+		t.Rows = append(t.Rows, []string{c.Name, c.Verdict.String(), in.nameOf(c.Device), c.Evidence, orMissing(claim), orMissing(c.DoesNotProve)})
 	}
 	return t
 }

@@ -2,42 +2,59 @@ package report
 
 import "github.com/assay-bench/assay"
 
-// Verified is the page of what `assay verify` found: each check with its
-// evidence, and then what each kind proves and what it does not.
+// Verified is what verify found: one verdict on the whole, each check with its
+// evidence, and then what each kind proves, or would have proved, and what it
+// does not.
 func Verified(v assay.Verdict, because string, checked []assay.Check, notes []string) Page {
 	p := Page{Title: "Verification"}
 	p.Blocks = append(p.Blocks, Verdict{Verdict: v, Why: because})
 	devices := map[string]bool{}
+	proved, unproved := map[string]bool{}, map[string]bool{} // by the check's name
 	for _, c := range checked {
 		if c.Device != "" {
 			devices[c.Device] = true
 		}
+		if c.Verdict == assay.Pass {
+			proved[c.Name] = true
+		} else {
+			unproved[c.Name] = true
+		}
 	}
 	t := Table{Columns: []Column{{Name: "check"}, {Name: "verdict", Words: true}, {Name: "evidence", Words: true}}}
-	proves, not := List{Head: "proves "}, List{Head: "but not"}
+	proves, would, not := List{Head: "proves     "}, List{Head: "would prove"}, List{Head: "but not    "}
 	said := map[string]bool{}
+	add := func(l *List, name, words string) {
+		item := name + ": " + words
+		if words == "" || said[l.Head+item] {
+			return
+		}
+		said[l.Head+item] = true
+		l.Items = append(l.Items, item)
+	}
 	for _, c := range checked {
-		evidence := c.Evidence
+		c = c.Settled() // runs of earlier versions have the claim of every check in one place
+		evidence, name := c.Evidence, c.Name
 		if c.Device != "" && len(devices) > 1 {
 			evidence = c.Device + ": " + evidence
+			if proved[name] && unproved[name] {
+				name += " of " + c.Device
+			}
 		}
 		t.Rows = append(t.Rows, []string{c.Name, c.Verdict.String(), evidence})
-		if said[c.Name] {
-			continue
-		}
-		said[c.Name] = true
-		if c.Proves != "" {
-			proves.Items = append(proves.Items, c.Name+": "+c.Proves)
-		}
-		if c.DoesNotProve != "" {
-			not.Items = append(not.Items, c.Name+": "+c.DoesNotProve)
-		}
+		add(&proves, name, c.Proves)
+		add(&would, name, c.WouldProve)
+		add(&not, c.Name, c.DoesNotProve)
 	}
 	if len(checked) > 0 {
-		p.Blocks = append(p.Blocks, t, proves, not)
+		p.Blocks = append(p.Blocks, t)
+		for _, l := range []List{proves, would, not} {
+			if len(l.Items) > 0 {
+				p.Blocks = append(p.Blocks, l)
+			}
+		}
 	}
 	if len(notes) > 0 {
-		p.Blocks = append(p.Blocks, List{Head: "note   ", Items: notes})
+		p.Blocks = append(p.Blocks, List{Head: "note       ", Items: notes})
 	}
 	return p
 }

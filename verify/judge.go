@@ -65,18 +65,21 @@ func (in *intake) result(err error) Result {
 			res.Checks = append(res.Checks, c)
 		}
 	}
+	for i := range res.Checks {
+		res.Checks[i] = res.Checks[i].Settled()
+	}
 	return res
 }
 
 func refusedCheck(err error, now time.Time) assay.Check {
 	c := assay.Check{
 		At: now.UnixNano(), Name: "compute.device", Evidence: err.Error(),
-		Proves:       "The libraries show no GPU on which to compute.",
-		DoesNotProve: "That there is none: a container may hide it.",
+		Proves:       "The libraries show a GPU on which to compute.",
+		DoesNotProve: "That the machine has no other: a container may hide it.",
 	}
 	if errors.Is(err, ErrCPUDevice) {
 		c.Verdict = assay.Fail
-		c.Proves = "The only device that the libraries show computes on the CPU. Nothing was run on it."
+		c.Evidence += "; nothing was run on it"
 	}
 	return c
 }

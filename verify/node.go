@@ -46,5 +46,8 @@ func NodeExecution(gpus []ModelSamples, at time.Time) []assay.Check {
 			}
 		}
 	}
+	for i := range checks {
+		checks[i] = checks[i].Settled()
+	}
 	return checks
 }

@@ -27,7 +27,7 @@ func TestWholeRunOnPoCL(t *testing.T) {
 	}
 	for _, c := range r.Checks {
 		t.Logf("%-20s %-8v %s", c.Name, c.Verdict, c.Evidence)
-		if c.Proves == "" || c.DoesNotProve == "" || c.Evidence == "" || c.At == 0 || c.Device == "" {
+		if (c.Proves != "") != (c.Verdict == assay.Pass) || (c.WouldProve != "") == (c.Proves != "") || c.DoesNotProve == "" || c.Evidence == "" || c.At == 0 || c.Device == "" {
 			t.Errorf("a check that does not say what it means: %+v", c)
 		}
 	}
