@@ -10,6 +10,7 @@ import (
 const (
 	TestResult    = "https://in-toto.io/attestation/test-result/v0.1"
 	GPUBenchmark  = "https://github.com/assay-bench/assay/gpu-benchmark/v1"
+	GPUOperations = "https://github.com/assay-bench/assay/gpu-operations/v1"
 	KeyPredicate  = "https://github.com/assay-bench/assay/key/v1"
 	KeyRevocation = "https://github.com/assay-bench/assay/key-revocation/v1"
 )
@@ -34,6 +35,7 @@ type Predicate struct {
 var predicates = []Predicate{
 	{Type: TestResult, Role: RoleRun, stamp: configurationStamp},
 	{Type: GPUBenchmark, Role: RoleRun, Schema: "gpu-benchmark.schema.json"},
+	{Type: GPUOperations, Role: RoleRun, Schema: "gpu-operations.schema.json"},
 	{Type: KeyPredicate, Role: RoleAuthority, Schema: "key.schema.json", AboutKey: true},
 	{Type: KeyRevocation, Role: RoleAuthority, Schema: "key-revocation.schema.json", AboutKey: true},
 }

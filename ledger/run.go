@@ -26,11 +26,11 @@ const (
 	KeyReceipt           = "key.tlog-proof"
 )
 
-// SignOptions are what SignRun can be told. The zero value is good.
+// SignOptions are what SignRun and SignOperations can be told. The zero value is good.
 type SignOptions struct {
 	Now time.Time    // zero: the clock's
-	IDs [2]ulid.ULID // of test-result and gpu-benchmark; zero: made from Now and chance
-	// Replace allows to sign again a run whose statements have receipts, which
+	IDs [2]ulid.ULID // of test-result and gpu-benchmark, or the first of gpu-operations; zero: made from Now and chance
+	// Replace allows to sign again what has statements with receipts, which
 	// are removed: they are about the statements that are replaced.
 	Replace bool
 }
@@ -40,20 +40,22 @@ var (
 	// ErrRunning means that the run is not at its end. Wait for it.
 	ErrRunning = errors.New("the run is still being written: sign it when it has ended")
 	// ErrReceipts means that signing again would throw proof away.
-	ErrReceipts = errors.New("the run is signed, and its statements are in a log; signing it again would remove their receipts")
+	ErrReceipts = errors.New("it is signed, and its statements are in a log; signing it again would remove their receipts")
 )
 
-// CheckSigner says whether a run of this node can be signed now. It is asked
+// CheckSigner says whether runs and operations of this node can be signed now. It is asked
 // before a run, which must not fail at its end for the want of a good key.
 func CheckSigner(s Signer, key Key, node string, now time.Time) error {
 	switch {
 	case !bytes.Equal(s.Public(), key.Public):
 		return fmt.Errorf("%s: its statement is about another key than the one that signs (%s)", key, shortKeyID(KeyID(s.Public())))
 	case node == "":
-		return errors.New("this node has no id, so nobody could tell whose run it is")
+		return errors.New("this node has no id, so nobody could tell whose it is")
 	}
-	for _, kind := range []string{TestResult, GPUBenchmark} {
-		p, _ := predicateOf(kind)
+	for _, p := range predicates {
+		if p.AboutKey {
+			continue
+		}
 		if err := p.signs(node)(knownKey{Key: key}); err != nil {
 			return err
 		}
@@ -74,23 +76,19 @@ func SignRun(ctx context.Context, dir string, s Signer, key Key, o SignOptions) 
 }
 
 func signRun(ctx context.Context, dir string, s Signer, key Key, o SignOptions) ([]Record, error) {
-	if o.Now.IsZero() {
-		o.Now = time.Now()
-	}
-	o.Now = o.Now.UTC().Truncate(time.Millisecond)
-	d, err := openRunDir(dir)
+	d, err := openRunDir(dir, &runLayout)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	receipts := d.existing(TestResultReceipt, BenchmarkReceiptFile, KeyReceipt)
-	if len(receipts) > 0 && !o.Replace {
-		return nil, ErrReceipts
+	if err := d.replaceable(o); err != nil {
+		return nil, err
 	}
 	r, err := d.read()
 	if err != nil {
 		return nil, err
 	}
+	o = o.resolved()
 	if err := CheckSigner(s, key, r.manifest.Node.ID, o.Now); err != nil {
 		return nil, err
 	}
@@ -101,34 +99,58 @@ func signRun(ctx context.Context, dir string, s Signer, key Key, o SignOptions) 
 	if err != nil {
 		return nil, err
 	}
+	return signing{s, key, o, r.manifest.Node.ID, r.manifest.Nonce}.sign(ctx, d, subjects, r.testResult, r.benchmark)
+}
+
+// resolved gives the time its value.
+func (o SignOptions) resolved() SignOptions {
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	o.Now = o.Now.UTC().Truncate(time.Millisecond)
+	return o
+}
+
+// signing is who signs what of which node.
+type signing struct {
+	signer      Signer
+	key         Key
+	o           SignOptions
+	node, nonce string
+}
+
+// sign makes the statements of a directory, one of each function in the order of
+// its layout, and writes them.
+func (s signing) sign(ctx context.Context, d *runDir, subjects []ResourceDescriptor, kinds ...func(Stamp) (string, any)) ([]Record, error) {
 	var files []proofFile
 	var records []Record
-	if !key.SelfSigned() {
-		records = append(records, Record{key.Stamp.ID, KindEnvelope, key.Node, key.Envelope})
+	if !s.key.SelfSigned() {
+		records = append(records, Record{s.key.Stamp.ID, KindEnvelope, s.key.Node, s.key.Envelope})
 	}
-	for i, make := range []func(Stamp) (string, any){r.testResult, r.benchmark} {
-		st := Stamp{ID: o.IDs[i], Node: r.manifest.Node.ID, Nonce: r.manifest.Nonce, Time: o.Now}
+	for i, predicate := range kinds {
+		st := Stamp{ID: s.o.IDs[i], Node: s.node, Nonce: s.nonce, Time: s.o.Now}
 		if st.ID == (ulid.ULID{}) {
-			if st.ID, err = ulid.New(ulid.Timestamp(o.Now), rand.Reader); err != nil {
+			var err error
+			if st.ID, err = ulid.New(ulid.Timestamp(s.o.Now), rand.Reader); err != nil {
 				return nil, fmt.Errorf("make an id: %w", err)
 			}
 		}
-		kind, predicate := make(st)
-		envelope, err := signStatement(ctx, s, kind, subjects, predicate)
+		kind, p := predicate(st)
+		envelope, err := signStatement(ctx, s.signer, kind, subjects, p)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, proofFile{[]string{TestResultFile, BenchmarkFile}[i], envelope})
+		files = append(files, proofFile{d.layout.statements[i].file, envelope})
 		records = append(records, Record{st.ID, KindEnvelope, st.Node, envelope})
 	}
 	// Receipts go first: one that stands beside another statement than its own
 	// would look like tampering.
-	for _, name := range receipts {
+	for _, name := range d.existing(d.layout.receipts()...) {
 		if err := d.root.Remove(name); err != nil {
 			return nil, err
 		}
 	}
-	return records, d.write(append(files, proofFile{KeyFile, key.Envelope}))
+	return records, d.write(append(files, proofFile{KeyFile, s.key.Envelope}))
 }
 
 // signStatement makes the envelope of one statement. What was made is read back
@@ -171,25 +193,31 @@ type readRun struct {
 	checks   map[string]assay.Verdict
 }
 
+// checked is what a check was about.
+type checked struct{ name, device string }
+
 // worstCheck is the verdict by a check's name. A run that was resumed may have
-// checked a thing twice: then the later one stands. Of several devices the
-// worst counts.
+// checked a thing twice: then the later one stands.
 func worstCheck(run *journal.Run) (map[string]assay.Verdict, error) {
-	type thing struct{ name, device string }
-	last := map[thing]assay.Verdict{}
+	last := map[checked]assay.Verdict{}
 	for c, err := range run.Checks() {
 		if err != nil {
 			return nil, err
 		}
-		last[thing{c.Name, c.Device}] = c.Verdict
+		last[checked{c.Name, c.Device}] = c.Verdict
 	}
+	return worstOf(last), nil
+}
+
+// worstOf is the verdict by a check's name. Of several devices the worst counts.
+func worstOf(last map[checked]assay.Verdict) map[string]assay.Verdict {
 	out := map[string]assay.Verdict{}
 	for t, v := range last {
 		if old, ok := out[t.name]; !ok || badness(v) > badness(old) {
 			out[t.name] = v
 		}
 	}
-	return out, nil
+	return out
 }
 
 // badness orders verdicts for a statement: unknown is worse than a pass.

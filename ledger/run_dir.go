@@ -30,18 +30,17 @@ var signedFiles = []string{
 	journal.EventsFile, journal.CheckpointFile, journal.SummaryFile, journal.HealthFile,
 }
 
-// proofFiles are about the others, and not covered themselves.
-var proofFiles = []string{TestResultFile, BenchmarkFile, KeyFile, TestResultReceipt, BenchmarkReceiptFile, KeyReceipt}
-
 // maxManifest bounds run.json.
 const maxManifest = 64 << 20
 
-// runDir is a run's directory as it is signed and verified: what a link in it
-// leads to is not read.
+// runDir is a directory as it is signed and verified, of a run or of operations:
+// what a link in it leads to is not read.
 type runDir struct {
-	path string
-	root *os.Root
-	run  *runFile // what was read of run.json; nil: nothing yet
+	path   string
+	root   *os.Root
+	layout *layout
+	run    *runFile        // what was read of run.json; nil: nothing yet
+	ops    *readOperations // what was read of operations; nil: nothing yet
 }
 
 // runFile is run.json, read once: what is hashed is what is decoded.
@@ -51,12 +50,12 @@ type runFile struct {
 	err         error // of decoding
 }
 
-func openRunDir(path string) (*runDir, error) {
+func openRunDir(path string, l *layout) (*runDir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
-	return &runDir{path: path, root: root}, nil
+	return &runDir{path: path, root: root, layout: l}, nil
 }
 
 func (d *runDir) Close() error { return d.root.Close() }
@@ -90,6 +89,10 @@ func (d *runDir) bytes(name string, most int64) ([]byte, error) {
 
 // sum hashes a file of any length.
 func (d *runDir) sum(name string) (string, error) {
+	if d.layout == &operationsLayout {
+		r := d.operations()
+		return r.sums[name], r.errs[name]
+	}
 	if name == journal.RunFile {
 		r, err := d.runFile()
 		if err != nil {
@@ -150,12 +153,22 @@ func (d *runDir) read() (*readRun, error) {
 	return r, nil
 }
 
+// replaceable refuses to sign again what has receipts, unless it was asked for.
+func (d *runDir) replaceable(o SignOptions) error {
+	if len(d.existing(d.layout.receipts()...)) > 0 && !o.Replace {
+		return ErrReceipts
+	}
+	return nil
+}
+
+// subject is a thing and its hash.
+func subject(name, sum string) ResourceDescriptor {
+	return ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sum}}
+}
+
 // subjects names every file of the run by its hash, and its configuration and
 // program with them.
 func (d *runDir) subjects(m assay.Manifest) ([]ResourceDescriptor, error) {
-	subject := func(name, sum string) ResourceDescriptor {
-		return ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sum}}
-	}
 	var out []ResourceDescriptor
 	for _, name := range signedFiles {
 		sum, err := d.sum(name)
@@ -227,7 +240,7 @@ func compactSum(v json.RawMessage) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// others lists what lies in the directory and is no part of the run: at most a
+// others lists what lies in the directory and is not of its layout: at most a
 // hundred names, and whether there are more.
 func (d *runDir) others() (names []string, more bool, err error) {
 	f, err := d.root.Open(".")
@@ -240,7 +253,7 @@ func (d *runDir) others() (names []string, more bool, err error) {
 		return nil, false, err
 	}
 	for _, e := range entries {
-		if !slices.Contains(signedFiles, e.Name()) && !slices.Contains(proofFiles, e.Name()) {
+		if !slices.Contains(d.layout.files, e.Name()) && !slices.Contains(d.layout.proofs(), e.Name()) {
 			names = append(names, e.Name())
 		}
 	}

@@ -27,6 +27,9 @@ var runNow = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
 const runNonce = "00112233445566778899aabbccddeeff"
 
+// proofFiles are those of a run.
+var proofFiles = runLayout.proofs()
+
 // runSigner is a key that is the same in every test run.
 func runSigner(n byte) Signer {
 	seed := sha256.Sum256([]byte{'r', 'u', 'n', n})

@@ -94,6 +94,6 @@ func FuzzParseStatement(f *testing.F) {
 		if st.Node == "" || len(st.Node) > MaxNode || len(s.Subject) == 0 {
 			t.Errorf("%+v", st)
 		}
-		_ = checkSubjects(s.Subject)
+		_ = runLayout.check(s.Subject)
 	})
 }

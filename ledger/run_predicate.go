@@ -192,26 +192,35 @@ func (r *readRun) testResult(st Stamp) (string, any) {
 	if err == nil { // read once already, as JSON
 		config.Digest = map[string]string{"sha256": sum}
 	}
-	p := TestResultPredicate{Configuration: []ResourceDescriptor{config}, Passed: []string{}, Warned: []string{}, Failed: []string{}}
-	tests := r.tests()
+	p := TestResultPredicate{Configuration: []ResourceDescriptor{config}}
+	p.Result, p.Passed, p.Warned, p.Failed = verdictLists(r.tests(), maxTests, maxWords)
+	return TestResult, p
+}
+
+// verdictLists puts what was judged into lists by its verdict, of at most so many
+// names of at most so many bytes, and says what it comes to: unknown is a warning,
+// and so is nothing at all.
+func verdictLists(tests map[string]assay.Verdict, most, length int) (result string, passed, warned, failed []string) {
+	lists := [3][]string{{}, {}, {}}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
-		list := [...]*[]string{&p.Passed, &p.Warned, &p.Failed}[badness(tests[name])]
-		*list = append(*list, clip(name))
+		l := &lists[badness(tests[name])]
+		*l = append(*l, foreign.Line(name, length))
 	}
+	passed, warned, failed = lists[0], lists[1], lists[2]
 	switch {
-	case len(p.Failed) > 0:
-		p.Result = "FAILED"
-	case len(p.Warned) > 0 || len(p.Passed) == 0:
-		p.Result = "WARNED"
+	case len(failed) > 0:
+		result = "FAILED"
+	case len(warned) > 0 || len(passed) == 0:
+		result = "WARNED"
 	default:
-		p.Result = "PASSED"
+		result = "PASSED"
 	}
-	for _, list := range []*[]string{&p.Passed, &p.Warned, &p.Failed} {
-		if more := len(*list) - maxTests; more > 0 {
-			*list = append((*list)[:maxTests], fmt.Sprintf("and %d more", more))
+	for _, list := range []*[]string{&passed, &warned, &failed} {
+		if more := len(*list) - most; more > 0 {
+			*list = append((*list)[:most], fmt.Sprintf("and %d more", more))
 		}
 	}
-	return TestResult, p
+	return result, passed, warned, failed
 }
 
 // tests are the things that were judged, by name.

@@ -49,9 +49,10 @@ type VerifyOptions struct {
 type Verification struct {
 	Format     string              `json:"format"`
 	Verdict    assay.Verdict       `json:"verdict"`
-	Problems   []Problem           `json:"problems"` // why it is no pass; the worst first
-	Run        *VerifiedRun        `json:"run"`      // null: not known
-	Signer     *VerifiedSigner     `json:"signer"`   // null: not known
+	Problems   []Problem           `json:"problems"`   // why it is no pass; the worst first
+	Run        *VerifiedRun        `json:"run"`        // null: not known, or no run
+	Operations *VerifiedOperations `json:"operations"` // null: not known, or a run
+	Signer     *VerifiedSigner     `json:"signer"`     // null: not known
 	Statements []VerifiedStatement `json:"statements"`
 	Subjects   []VerifiedSubject   `json:"subjects"`
 	Since      *VerifiedSince      `json:"unaltered_since"` // null: not known to be unaltered
@@ -80,6 +81,16 @@ type VerifiedRun struct {
 	Result  string       `json:"result"` // of test-result: PASSED, WARNED, FAILED
 }
 
+// VerifiedOperations are the operations that the statement is about.
+type VerifiedOperations struct {
+	Node       string     `json:"node"` // by the signer's word
+	Operations int        `json:"operations"`
+	Failed     int        `json:"failed"`
+	First      *time.Time `json:"first"` // null: there are none
+	Last       *time.Time `json:"last"`
+	Result     string     `json:"result"` // PASSED, WARNED, FAILED
+}
+
 // VerifiedSigner is whose signature it is.
 type VerifiedSigner struct {
 	KeyID         string     `json:"key_id"`
@@ -95,7 +106,7 @@ type VerifiedSigner struct {
 	SelfSigned    bool       `json:"key_statement_self_signed"` // nobody else says whose key it is
 }
 
-// VerifiedStatement is one of the two statements.
+// VerifiedStatement is one of the statements.
 type VerifiedStatement struct {
 	File      string       `json:"file"`
 	Predicate string       `json:"predicate,omitempty"`
@@ -152,7 +163,7 @@ type verification struct {
 	o          VerifyOptions
 	d          *runDir
 	key        *Key         // of KeyFile; nil: none that can be read
-	statements []*statement // in the order of statementFiles; nil: missing or unreadable
+	statements []*statement // in the order of the layout; nil: missing or unreadable
 	manifest   *assay.Manifest
 	intact     bool // every subject is the same, and nothing else is there
 }
@@ -167,8 +178,8 @@ type statement struct {
 	logged    time.Time // zero: no good receipt
 }
 
-// statementFiles are the two statements with what each must hold.
-var statementFiles = []struct{ file, receipt, predicate string }{
+// statementFiles are the two statements of a run with what each must hold.
+var statementFiles = []statementFile{
 	{TestResultFile, TestResultReceipt, TestResult},
 	{BenchmarkFile, BenchmarkReceiptFile, GPUBenchmark},
 }
@@ -177,7 +188,7 @@ var statementFiles = []struct{ file, receipt, predicate string }{
 // no network. An error means that there was nothing to look at; everything that
 // is wrong with a run is in the answer.
 func VerifyRun(dir string, o VerifyOptions) (Verification, error) {
-	d, err := openRunDir(dir)
+	d, err := openRunDir(dir, &runLayout)
 	if err != nil {
 		return Verification{}, fmt.Errorf("verify run: %w", err)
 	}
@@ -185,34 +196,44 @@ func VerifyRun(dir string, o VerifyOptions) (Verification, error) {
 	if _, err := d.root.Lstat(journal.RunFile); err != nil {
 		return Verification{}, fmt.Errorf("verify run %s: it has no %s, so it is not a run directory: %w", dir, journal.RunFile, err)
 	}
-	if o.Now.IsZero() {
-		o.Now = time.Now()
-	}
-	if o.Keys == nil {
-		o.Keys = NewKeyring()
-	}
-	v := &verification{o: o, d: d, Verification: Verification{
-		at: o.Now, Format: VerificationFormat, Problems: []Problem{}, Statements: []VerifiedStatement{}, Subjects: []VerifiedSubject{}, Notes: []string{}, Keys: append([]VerifiedKeys{}, o.Snapshots...),
-	}}
-	v.fresh()
-	v.readKey()
-	for i := range statementFiles {
-		v.read(i)
-	}
-	v.agree()
-	// Signatures first: they are small, and what they cover may be anything.
-	for i, s := range v.statements {
-		if s != nil {
-			v.receipt(s, &v.Statements[i])
-			v.signature(s, &v.Statements[i])
-		}
-	}
+	v := d.verification(o)
+	v.signatures()
 	v.compare()
 	v.about()
 	v.since()
 	v.figures()
 	v.conclude()
 	return v.Verification, nil
+}
+
+// verification begins one.
+func (d *runDir) verification(o VerifyOptions) *verification {
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	if o.Keys == nil {
+		o.Keys = NewKeyring()
+	}
+	return &verification{o: o, d: d, Verification: Verification{
+		at: o.Now, Format: VerificationFormat, Problems: []Problem{}, Statements: []VerifiedStatement{}, Subjects: []VerifiedSubject{}, Notes: []string{}, Keys: append([]VerifiedKeys{}, o.Snapshots...),
+	}}
+}
+
+// signatures looks at keys, statements and receipts first: they are small, and
+// what they cover may be anything.
+func (v *verification) signatures() {
+	v.fresh()
+	v.readKey()
+	for i := range v.d.layout.statements {
+		v.read(i)
+	}
+	v.agree()
+	for i, s := range v.statements {
+		if s != nil {
+			v.receipt(s, &v.Statements[i])
+			v.signature(s, &v.Statements[i])
+		}
+	}
 }
 
 func (v *verification) problem(verdict assay.Verdict, format string, args ...any) {
@@ -261,7 +282,7 @@ func (v *verification) readKey() {
 
 // read reads one of the statements.
 func (v *verification) read(i int) {
-	f := statementFiles[i]
+	f := v.d.layout.statements[i]
 	v.statements = append(v.statements, nil)
 	v.Statements = append(v.Statements, VerifiedStatement{File: f.file, Signature: "missing"})
 	out := &v.Statements[i]
@@ -284,7 +305,7 @@ func (v *verification) read(i int) {
 		err = fmt.Errorf("it holds the statement %s; was it swapped with the other one?", s.statement.PredicateType)
 	}
 	if err == nil {
-		err = checkSubjects(s.statement.Subject)
+		err = v.d.layout.check(s.statement.Subject)
 	}
 	if err != nil {
 		v.fail("%s: %v", f.file, err)
@@ -298,38 +319,29 @@ func (v *verification) read(i int) {
 	v.statements[i] = s
 }
 
-// checkSubjects takes names from the fixed list only: what a statement names is
-// opened.
-func checkSubjects(subjects []ResourceDescriptor) error {
-	seen := map[string]bool{}
-	for _, s := range subjects {
-		switch {
-		case s.Name != configSubject && s.Name != binarySubject && !slices.Contains(signedFiles, s.Name):
-			return fmt.Errorf("%w: its subject %.60q is no part of a run", ErrStatement, s.Name)
-		case seen[s.Name]:
-			return fmt.Errorf("%w: its subject %s is there twice", ErrStatement, s.Name)
-		case len(s.Digest) != 1:
-			return fmt.Errorf("%w: its subject %s has %d digests; sha256 alone is allowed", ErrStatement, s.Name, len(s.Digest))
-		}
-		seen[s.Name] = true
-	}
-	for _, name := range []string{journal.RunFile, configSubject} {
-		if !seen[name] {
-			return fmt.Errorf("%w: it has not the subject %s", ErrStatement, name)
+// agree says which statements are missing, and holds those of a run against each
+// other.
+func (v *verification) agree() {
+	var files, missing []string
+	for _, s := range v.Statements {
+		files = append(files, s.File)
+		if s.Signature == "missing" {
+			missing = append(missing, s.File)
 		}
 	}
-	return nil
+	switch {
+	case len(missing) == len(files):
+		v.unknown("the %s is not signed: there is no %s; assay ledger sign DIR signs it", v.d.layout.thing, strings.Join(files, " and no "))
+	case len(missing) > 0:
+		v.unknown("one of %s is missing: it was removed, or signing was interrupted", strings.Join(files, " and "))
+	case len(files) == 2 && v.statements[0] != nil && v.statements[1] != nil:
+		v.agreeing(v.statements[0], v.statements[1])
+	}
 }
 
-// agree holds both statements against each other.
-func (v *verification) agree() {
-	t, b := v.statements[0], v.statements[1]
+// agreeing holds the two statements of a run against each other.
+func (v *verification) agreeing(t, b *statement) {
 	switch {
-	case v.Statements[0].Signature == "missing" && v.Statements[1].Signature == "missing":
-		v.unknown("the run is not signed: there is no %s and no %s; assay ledger sign DIR signs it", TestResultFile, BenchmarkFile)
-	case v.Statements[0].Signature == "missing" || v.Statements[1].Signature == "missing":
-		v.unknown("one of %s and %s is missing: it was removed, or signing was broken off", TestResultFile, BenchmarkFile)
-	case t == nil || b == nil: // said already
 	case t.envelope.Signatures[0].KeyID != b.envelope.Signatures[0].KeyID:
 		v.fail("the two statements are signed by different keys: %s and %s", shortKeyID(t.envelope.Signatures[0].KeyID), shortKeyID(b.envelope.Signatures[0].KeyID))
 	case t.stamp.ID == b.stamp.ID:

@@ -25,7 +25,7 @@ func (v *verification) compare() {
 		digest[s.Name] = s.Digest["sha256"]
 	}
 	v.intact = len(signed) > 0
-	for _, name := range append(slices.Clone(signedFiles), configSubject, binarySubject) {
+	for _, name := range v.d.layout.subjects() {
 		want, covered := digest[name]
 		found, err := v.found(name)
 		out := VerifiedSubject{Name: name, Signed: want, Found: found}
@@ -61,7 +61,7 @@ func (v *verification) compare() {
 		if more {
 			and = " and more"
 		}
-		v.note("also there, no part of the run and not signed: %q%s", others, and)
+		v.note("also there, no part of the %s and not signed: %q%s", v.d.layout.thing, others, and)
 	}
 }
 
@@ -155,8 +155,8 @@ func (v *verification) predicate(s *statement) error {
 
 // receipt judges the receipt of a statement.
 func (v *verification) receipt(s *statement, out *VerifiedStatement) {
-	i := slices.IndexFunc(statementFiles, func(f struct{ file, receipt, predicate string }) bool { return f.file == s.file })
-	out.Log = v.logged(statementFiles[i].receipt, s.file, s.raw, s.stamp.ID, v.o.NeedReceipt)
+	i := slices.IndexFunc(v.d.layout.statements, func(f statementFile) bool { return f.file == s.file })
+	out.Log = v.logged(v.d.layout.statements[i].receipt, s.file, s.raw, s.stamp.ID, v.o.NeedReceipt)
 	if out.Log != nil {
 		s.logged = out.Log.Time
 	}

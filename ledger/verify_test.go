@@ -260,7 +260,7 @@ func (s *provedRun) borrow(t *testing.T, id, node, nonce string, files ...string
 // A name in a subject is opened only if it is one of a run's.
 func TestVerifyTakesNoOtherNames(t *testing.T) {
 	for _, name := range []string{"../run.json", "/etc/passwd", "key.dsse.json", "a/../run.json", "run.json\x00"} {
-		err := checkSubjects([]ResourceDescriptor{{Name: name, Digest: map[string]string{"sha256": strings.Repeat("0", 64)}}})
+		err := runLayout.check([]ResourceDescriptor{{Name: name, Digest: map[string]string{"sha256": strings.Repeat("0", 64)}}})
 		if err == nil {
 			t.Errorf("%q was taken", name)
 		}
@@ -270,14 +270,14 @@ func TestVerifyTakesNoOtherNames(t *testing.T) {
 func TestVerifyTakesOneDigest(t *testing.T) {
 	sum := strings.Repeat("0", 64)
 	good := []ResourceDescriptor{{Name: journal.RunFile, Digest: map[string]string{"sha256": sum}}, {Name: configSubject, Digest: map[string]string{"sha256": sum}}}
-	if err := checkSubjects(good); err != nil {
+	if err := runLayout.check(good); err != nil {
 		t.Error(err)
 	}
-	if checkSubjects(good[:1]) == nil || checkSubjects(append(good, good[0])) == nil {
+	if runLayout.check(good[:1]) == nil || runLayout.check(append(good, good[0])) == nil {
 		t.Error("one too few or one too many was taken")
 	}
 	good[0].Digest["md5"] = "0"
-	if checkSubjects(good) == nil {
+	if runLayout.check(good) == nil {
 		t.Error("two digests were taken")
 	}
 }

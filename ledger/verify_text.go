@@ -10,13 +10,17 @@ import (
 	"github.com/assay-bench/assay/internal/foreign"
 )
 
-// notProved is what no signature and no log can say, and what this run lacks.
+// notProved is what no signature and no log can say, and what this one lacks.
 func (v *verification) notProved() []string {
 	out := []string{
 		"that the operator measured honestly: whoever holds the key can sign what they like",
 		"that the GPU was real: assay verify looks into that",
 		"that there are no other runs, which were never published",
 		"that the key was not revoked later than the revocations given here say",
+	}
+	if v.d.layout == &operationsLayout {
+		out[1] = "that the GPU was real: its owner can run the work on other hardware, and can replace the driver"
+		out[2] = "of which node the operations are, but by the signer's word; and that there are no others, which were never published"
 	}
 	witnessed := false
 	for _, s := range v.Statements {
@@ -51,6 +55,10 @@ func (v Verification) Text(w io.Writer) error {
 		if r.Nonce != "" {
 			line("nonce", "%s", r.Nonce)
 		}
+	}
+	if o := v.Operations; o != nil {
+		line("operations", "%d of node %s, %d failed%s", o.Operations, o.Node, o.Failed, o.between())
+		line("checks", "%s", o.Result)
 	}
 	if s := v.Signer; s != nil {
 		v.signer(line)
@@ -98,6 +106,14 @@ func (v Verification) Text(w io.Writer) error {
 	return err
 }
 
+// between says when the operations were.
+func (o VerifiedOperations) between() string {
+	if o.First == nil || o.Last == nil {
+		return ""
+	}
+	return fmt.Sprintf(", from %s to %s", clockTime(*o.First), clockTime(*o.Last))
+}
+
 func (v Verification) signer(line func(string, string, ...any)) {
 	s := v.Signer
 	if !s.Trusted {
@@ -123,7 +139,7 @@ func (v Verification) signer(line func(string, string, ...any)) {
 	}
 }
 
-// altered says why nothing shows that the run is as it was signed.
+// altered says why nothing shows that it is as it was signed.
 func (v Verification) altered() string {
 	var changed []string
 	for _, s := range v.Subjects {

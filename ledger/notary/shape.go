@@ -44,6 +44,12 @@ func shape(s ledger.Statement) error {
 				return fmt.Errorf("predicate: result %d has no value and does not say why", i)
 			}
 		}
+	case ledger.GPUOperations:
+		var p ledger.Operations
+		if err := strict(s.Predicate, &p); err != nil {
+			return err
+		}
+		return p.Check()
 	}
 	return nil
 }

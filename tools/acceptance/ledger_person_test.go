@@ -92,12 +92,27 @@ func TestRealLedgerByHand(t *testing.T) {
 	events := []string{"events", "--kafka", brokers, "--from", "beginning"}
 	has(ledger(0, events...), "run_started", "run_ended")
 	// What verify found, of a GPU that is a stub here.
-	check := exec.Command(assayProgram(t), "verify", "--skip-compute", "--kafka", brokers, "--outbox", in("outbox"))
+	check := exec.Command(assayProgram(t), "verify", "--skip-compute", "--kafka", brokers, "--outbox", in("outbox"), "--out", in("proof"))
 	check.Env = onGPU(t, nvmltest.Scenario(t, "normal"))
 	if r := runCommand(t, check, nil); r.exit == 1 {
 		t.Fatalf("verify: %s%s", r.stdout, r.stderr)
 	}
 	has(ledger(0, append(events, "--component", "verify")...), "identity.catalogue", "gpu_verified")
+
+	// It is protected as a run is: signed, published, proved, verified.
+	has(ledger(0, append([]string{"sign", in("proof"), "--key", in("node.key")}, phrase...)...), "gpu-operations.dsse.json")
+	ledger(0, "publish", in("proof"), "--kafka", brokers, "--outbox", in("outbox"))
+	prove("proof")
+	has(verify(0, "proof"), "operations", "seen by witness first")
+	f, err := os.OpenFile(filepath.Join(in("proof"), "operations.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString("\n")
+		f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(verify(3, "proof"), "operations.jsonl was altered")
 
 	// The broker is away: the run is kept, and waits.
 	k.Kill(1)

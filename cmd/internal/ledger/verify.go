@@ -31,11 +31,11 @@ func newLedgerVerify() *cobra.Command {
 	var f ledgerVerifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
-		Short: "Was a run altered after it was measured, and who says so",
+		Short: "Was a run, or a record of operations, altered after it was made, and who says so",
 		Long: `Verify answers without a network: signed by whom and whether the key was good
 then, which files are as they were signed, in which log at which index, seen by
 which witnesses, whether the figures follow from the evidence, and what all of
-this does not prove.
+this does not prove. It takes a run, and what verify --out wrote.
 
 Whom to trust you say: --trust takes statements about keys (NAME.pub, of the
 signer or of an authority) and a policy (which logs and witnesses count).
@@ -54,7 +54,7 @@ trusted); 3 it does not hold.`,
 	fl.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted, or with a policy; may be given several times")
 	fl.StringArrayVar(&f.keys, "keys", nil, "`file` with a snapshot of a log's keys, as assay ledger keys writes it, or statements about keys, one a line; they count if a trusted authority signed them")
 	fl.DurationVar(&f.keysMaxAge, "keys-max-age", 0, "no pass without a log's keys that are at most so old, as 24h; 0: any age")
-	fl.BoolVar(&f.needReceipt, "need-receipt", false, "no pass without a good receipt of a log for both statements")
+	fl.BoolVar(&f.needReceipt, "need-receipt", false, "no pass without a good receipt of a log for each statement")
 	fl.StringVar(&f.nonce, "nonce", "", "the `HEX` that was given for the run: it must carry it")
 	fl.StringVar(&f.format, "format", "text", "text or json")
 	return cmd
@@ -81,7 +81,11 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	v, err := ledger.VerifyRun(dir, o)
+	verify := ledger.VerifyRun
+	if ledger.IsOperations(dir) {
+		verify = ledger.VerifyOperations
+	}
+	v, err := verify(dir, o)
 	if err != nil {
 		return cli.Unknown(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -18,9 +19,6 @@ import (
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
-
-// envelopesOfARun have a receipt each.
-var envelopesOfARun = []string{"test-result", "gpu-benchmark"}
 
 type proveFlags struct {
 	logFlags
@@ -32,13 +30,14 @@ type proveFlags struct {
 func newLedgerProve() *cobra.Command {
 	var f proveFlags
 	cmd := &cobra.Command{
-		Use:   "prove [RUN]",
+		Use:   "prove [DIR]",
 		Short: "Fetch receipts that prove that a run is in the log",
-		Long: `Prove fetches the receipt of each signed statement of a run and writes it beside
-the statement, as NAME.tlog-proof: with it, anybody can verify without a network
-that the statement is in the log. A receipt is verified before it is written.
+		Long: `Prove fetches the receipt of each signed statement of a run, or of what verify
+--out wrote, and writes it beside the statement, as NAME.tlog-proof: with it,
+anybody can verify without a network that the statement is in the log. A receipt
+is verified before it is written.
 
-Given --id or --index instead of a run, it prints that entry's receipt, or with
+Given --id or --index instead of a directory, it prints that entry's receipt, or with
 --output NAME writes NAME.tlog-proof and the envelope NAME.dsse.json.
 
 Exit codes: 0 proven; 1 used wrongly; 2 not in the log yet, or the log cannot be
@@ -80,7 +79,7 @@ func (f *proveFlags) run(ctx context.Context, args []string, stdout io.Writer) e
 		ways++
 	}
 	if ways != 1 {
-		return errors.New("name one of: a run's directory, --id ULID, --index N")
+		return errors.New("name one of: a signed directory, --id ULID, --index N")
 	}
 	if err := textOrJSON(f.format); err != nil {
 		return err
@@ -160,8 +159,8 @@ var errOtherEnvelope = errors.New("the log has another envelope under this id: t
 
 func (x *prover) proveRun(ctx context.Context, dir string) ([]proven, error) {
 	var done []proven
-	for _, name := range envelopesOfARun {
-		d, err := x.proveFile(ctx, dir, name)
+	for _, file := range ledger.StatementFiles(dir) {
+		d, err := x.proveFile(ctx, dir, strings.TrimSuffix(file, ".dsse.json"))
 		if err != nil {
 			return nil, err
 		}
@@ -196,7 +195,7 @@ func (x *prover) proveFile(ctx context.Context, dir, name string) (proven, error
 	file := filepath.Join(dir, name+".dsse.json")
 	raw, err := readEnvelopeFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return proven{}, usage{fmt.Errorf("%w: the run is not signed: `assay ledger sign %s` does it", err, dir)}
+		return proven{}, usage{fmt.Errorf("%w: it is not signed: `assay ledger sign %s` does it", err, dir)}
 	}
 	if err != nil {
 		return proven{}, usage{err}

@@ -70,9 +70,10 @@ func newLedgerPublish() *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
 		Use:   "publish (DIR | FILE)...",
-		Short: "Send signed statements to Kafka: runs, keys, revocations",
-		Long: `Publish sends the signed statements of a run directory, or single envelopes such
-as those that certify and revoke make, through this node's outbox.
+		Short: "Send signed statements to Kafka: runs, operations, keys, revocations",
+		Long: `Publish sends the signed statements of a directory (a run, or what verify --out
+wrote), or single envelopes such as those that certify and revoke make, through
+this node's outbox.
 
 Sending a statement twice does no harm: it has an id, and is logged once.
 
@@ -95,7 +96,7 @@ statement; 2 records wait in the outbox.`,
 	return cmd
 }
 
-// statements reads the envelope that a file is, or those of a run directory.
+// statements reads the envelope that a file is, or those of a signed directory.
 func statements(path string) ([]ledger.Record, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -105,7 +106,7 @@ func statements(path string) ([]ledger.Record, error) {
 	if info.IsDir() {
 		// The key first: a notary must know it before it sees what it signed.
 		files = nil
-		for _, name := range []string{ledger.KeyFile, ledger.TestResultFile, ledger.BenchmarkFile} {
+		for _, name := range append([]string{ledger.KeyFile}, ledger.StatementFiles(path)...) {
 			files = append(files, filepath.Join(path, name))
 		}
 	}
