@@ -1,11 +1,13 @@
 package verify
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // GPUSample is what was read of one GPU at one moment. A nil was not obtained.
@@ -208,28 +210,31 @@ func median(samples []GPUSample, get func(GPUSample) *float64) (float64, bool) {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2, true
 }
 
+// maxFact bounds what a check repeats of a prompt or an answer, in bytes.
+const maxFact = 1000
+
 // SameAnswers compares what an engine answered to one prompt at temperature 0.
-func SameAnswers(answers []string, at time.Time) assay.Check {
+func SameAnswers(prompt string, answers []string, at time.Time) assay.Check {
 	c := assay.Check{
 		At:           at.UnixNano(),
 		Name:         "model.determinism",
 		Proves:       "The engine gave the same answer to the same prompt at temperature 0.",
 		DoesNotProve: "Which model answered. Engines do not promise equal answers, so a difference proves nothing either.",
-		Evidence:     "the prompt was not answered twice",
+		Facts:        map[string]string{"prompt": foreign.Line(prompt, maxFact)},
 	}
-	if len(answers) < 2 {
-		return c
+	if len(answers) > 0 {
+		c.Facts["answer"] = foreign.Line(answers[0], maxFact)
+		c.Facts["answer_sha256"] = fmt.Sprintf("%x", sha256.Sum256([]byte(answers[0])))
 	}
-	for _, a := range answers[1:] {
-		if a != answers[0] {
-			c.Evidence = "the answers differ, as engines that batch may do"
-			return c
-		}
-	}
-	if answers[0] == "" {
+	switch {
+	case len(answers) < 2:
+		c.Evidence = "the prompt was not answered twice"
+	case slices.ContainsFunc(answers, func(a string) bool { return a != answers[0] }):
+		c.Evidence = "the answers differ, as engines that batch may do"
+	case answers[0] == "":
 		c.Evidence = "the answers are empty"
-		return c
+	default:
+		c.Verdict, c.Evidence = assay.Pass, fmt.Sprintf("%d equal answers: %q", len(answers), foreign.Line(answers[0], 80))
 	}
-	c.Verdict, c.Evidence = assay.Pass, fmt.Sprintf("%d equal answers", len(answers))
-	return c
+	return c.Settled()
 }

@@ -79,7 +79,8 @@ func TestSameAnswers(t *testing.T) {
 		{nil, assay.Unknown}, {[]string{"a"}, assay.Unknown}, {[]string{"a", "a"}, assay.Pass},
 		{[]string{"a", "b"}, assay.Unknown}, {[]string{"", ""}, assay.Unknown}, {[]string{"a", "a", "b"}, assay.Unknown},
 	} {
-		if got := SameAnswers(c.answers, time.Unix(1, 0)); got.Verdict != c.want {
+		got := SameAnswers("Say a.", c.answers, time.Unix(1, 0))
+		if got.Verdict != c.want || got.Facts["prompt"] != "Say a." || (got.Proves != "") != (c.want == assay.Pass) {
 			t.Errorf("%q: %v (%s), want %v", c.answers, got.Verdict, got.Evidence, c.want)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,19 +17,19 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/cmd/internal/cli/publish"
-	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/journal"
+	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/report"
 	"github.com/assay-bench/assay/verify"
 )
 
 type verifyFlags struct {
-	out, format, backend, baseURL, model string
-	device                               int
-	memory, skipCompute, reload, quiet   bool
-	deadline                             time.Duration
-	challenge                            uint64
-	publish                              publish.Flags
+	out, format, backend, baseURL, model, prompt string
+	device                                       int
+	memory, skipCompute, reload, quiet           bool
+	deadline                                     time.Duration
+	challenge                                    uint64
+	publish                                      publish.Flags
 }
 
 // New is the command verify. Its events go to the outlet; nil: nowhere.
@@ -43,19 +42,24 @@ func New(outlet publish.Outlet) *cobra.Command {
 against a catalogue of models, has it multiply two matrices whose product is
 known bit for bit on every vendor's hardware, and compares its speed with the
 CPU's and with its model's peak. With --base-url it also looks whether an
-engine's model runs on the GPU, and with --memory it checks nearly all of the
-free memory: only on a node that serves nobody.
+engine's model runs on the GPU, with --prompt while it answers words of your own,
+and with --memory it checks nearly all of the free memory: only on a node that
+serves nobody.
 
-Nothing runs on the CPU in place of the GPU. Each check says what it proves and
-what it does not.
+Nothing runs on the CPU in place of the GPU. Each check that passed says what it
+proves, each other what it would have proved, and both what they do not.
 
 Exit codes: 0 every check passed that could be made; 1 used wrongly; 2 no GPU,
 or the driver did not answer; 3 a check failed, or the only device is a CPU.`,
 		Example: `  assay verify
   assay verify --format json --out proof
-  assay verify --base-url http://127.0.0.1:11434 --reload-model`,
+  assay verify --base-url http://127.0.0.1:11434 --reload-model
+  assay verify --base-url http://127.0.0.1:8000 --prompt "Why is the sky blue?"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.ownPrompt(cmd.Flags().Changed("prompt")); err != nil {
+				return err
+			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -68,9 +72,10 @@ or the driver did not answer; 3 a check failed, or the only device is a CPU.`,
 	fs.BoolVar(&f.memory, "memory", false, "also check 95 % of the free memory; only on a drained node")
 	fs.StringVar(&f.baseURL, "base-url", "", "also check that the engine at this `URL` runs its model on the GPU")
 	fs.StringVar(&f.model, "model", "", "the engine's model; by default the first that it lists")
+	fs.StringVar(&f.prompt, "prompt", "", "`words` of your own that the model answers; they and the answer are recorded, and with --kafka published")
 	fs.BoolVar(&f.reload, "reload-model", false, "have Ollama unload and load the model, to see memory rise")
 	fs.DurationVar(&f.deadline, "deadline", time.Minute, "how long the driver may take (10m with --memory)")
-	fs.StringVar(&f.out, "out", "", "write checks.jsonl and operations.jsonl to this new `directory`")
+	fs.StringVar(&f.out, "out", "", "write checks.jsonl and operations.jsonl to this new `directory`, which assay ledger sign takes")
 	f.publish.Register(fs)
 	fs.StringVar(&f.format, "format", "text", "text or json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
@@ -157,55 +162,6 @@ func (v *verified) gpus(ctx context.Context, o verify.Options) error {
 	return err
 }
 
-// engine looks where an engine's model runs: a short load beside readings of
-// the GPUs, and one prompt asked twice.
-func (v *verified) engine(ctx context.Context, f *verifyFlags, p *cli.Progress) error {
-	c := hammer.DefaultConfig()
-	c.URL, c.Model, c.ReloadModel = strings.TrimRight(f.baseURL, "/"), f.model, f.reload
-	c.APIKey = os.Getenv("OPENAI_API_KEY")
-	c.Load = hammer.Load{Mode: hammer.ModeClosed, Concurrency: 4, Duration: assay.Duration(8 * time.Second), Grace: assay.Duration(5 * time.Second)}
-	if err := hammer.Resolve(ctx, &c); err != nil {
-		return err
-	}
-	p.Say("asking %s at %s, to see whether a GPU works", c.Model, c.URL)
-	dir, err := os.MkdirTemp("", "assay-verify")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	opt := hammer.Options{Version: cli.Version(), Progress: p.Show}
-	if opt.NVML, err = native.Command("nvml"); err != nil {
-		return err
-	}
-	run := filepath.Join(dir, "run")
-	if _, err := hammer.Run(ctx, c, run, opt); err != nil {
-		return fmt.Errorf("ask the engine: %w", err)
-	}
-	rd, err := journal.Open(run)
-	if err != nil {
-		return err
-	}
-	checks, err := hammer.Checks(rd)
-	if err != nil {
-		return err
-	}
-	if len(checks) == 0 {
-		v.Notes = append(v.Notes, "model execution: no readings of a GPU on the engine's machine, so nothing can be said of it")
-	}
-	v.Checks = append(v.Checks, checks...)
-	var answers []string
-	for range 2 {
-		a, err := hammer.Ask(ctx, c, "Count from one to ten.", 32)
-		if err != nil {
-			v.Notes = append(v.Notes, "determinism: "+err.Error())
-			break
-		}
-		answers = append(answers, a)
-	}
-	v.Checks = append(v.Checks, verify.SameAnswers(answers, time.Now()))
-	return nil
-}
-
 // judge gives the whole its verdict: the worst of what was decided.
 func (v *verified) judge(err error) {
 	decided := 0
@@ -248,7 +204,7 @@ func (v *verified) outcome(err error) error {
 func (v *verified) write(dir string) error {
 	return errors.Join(
 		cli.SaveFile(filepath.Join(dir, journal.ChecksFile), func(w io.Writer) error { return writeLines(w, v.Checks) }),
-		cli.SaveFile(filepath.Join(dir, "operations.jsonl"), func(w io.Writer) error { return writeLines(w, v.Operations) }),
+		cli.SaveFile(filepath.Join(dir, ledger.OperationsFile), func(w io.Writer) error { return writeLines(w, v.Operations) }),
 	)
 }
 

@@ -23,7 +23,7 @@ func TestVerifySchema(t *testing.T) {
 	op, _ := verify.LogOperation(verify.OperationLog{Device: "OpenCL(0)"}, "matrix_multiply", []int{2000, 2000}, func() error { return errors.New("lost") })
 	v := verified{
 		Format: verifyFormat, Devices: []verify.DeviceInfo{{}}, Operations: []assay.Operation{op}, Notes: []string{"nvidia-smi: not installed"},
-		Checks: []assay.Check{verify.SameAnswers([]string{"a", "a"}, time.Unix(1, 0))},
+		Checks: []assay.Check{verify.SameAnswers("Say a.", []string{"a", "a"}, time.Unix(1, 0)), verify.SameAnswers("Say a.", []string{"a", "b"}, time.Unix(1, 0))},
 	}
 	v.judge(nil)
 	var b bytes.Buffer
