@@ -42,6 +42,7 @@ type service struct {
 	DependsOn map[string]struct {
 		Condition string `yaml:"condition"`
 	} `yaml:"depends_on"`
+	Tmpfs       []string `yaml:"tmpfs"`
 	Healthcheck *struct {
 		Test []string `yaml:"test"`
 	} `yaml:"healthcheck"`
@@ -60,6 +61,7 @@ type service struct {
 type build struct {
 	Context    string `yaml:"context"`
 	Dockerfile string `yaml:"dockerfile"`
+	Target     string `yaml:"target"`
 }
 
 type file struct {
@@ -155,7 +157,7 @@ func TestSchema(t *testing.T) {
 
 // oneShot are services that do something and end; all others run, and must say
 // whether they are well.
-var oneShot = []string{"hammer", "topics", "verify", "witness-new"}
+var oneShot = []string{"hammer", "test", "topics", "verify", "witness-new"}
 
 func TestServices(t *testing.T) {
 	p := load(t)
@@ -187,7 +189,7 @@ func TestServices(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"verify", "hammer", "engine"} {
+	for _, name := range []string{"verify", "hammer", "test", "llm-service"} {
 		d := p.Services[name].Deploy.Resources.Reservations.Devices
 		if len(d) != 1 || d[0].Driver != "nvidia" || !slices.Contains(d[0].Capabilities, "gpu") {
 			t.Errorf("%s reserves no GPU", name)
@@ -267,7 +269,7 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	user, made := "", map[string]bool{}
+	user, made, stages := "", map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(strings.ReplaceAll(string(b), "\\\n", " ")) {
 		f := strings.Fields(line)
 		if len(f) == 0 {
@@ -275,7 +277,10 @@ func TestDockerfile(t *testing.T) {
 		}
 		switch f[0] {
 		case "FROM":
-			if _, tag, ok := strings.Cut(f[1], ":"); !ok || tag == "latest" {
+			if len(f) == 4 {
+				stages[f[3]] = true
+			}
+			if _, tag, ok := strings.Cut(f[1], ":"); !stages[f[1]] && (!ok || tag == "latest") {
 				t.Errorf("%q has no tag of its own", f[1])
 			}
 		case "RUN":
@@ -324,6 +329,64 @@ func TestDockerfile(t *testing.T) {
 	for _, want := range []string{"deploy/secrets", "**/*.key", "**/*.passphrase"} {
 		if !slices.Contains(strings.Fields(string(ignore)), want) {
 			t.Errorf("Dockerfile.dockerignore does not leave %s out", want)
+		}
+	}
+}
+
+// The commands of the GPU logger's page do here what they do there: up test runs
+// the tests that need a GPU, with Kafka and a cache; up -d kafka the broker, whose
+// records stay; up llm-service an engine with a model. None of them needs a key.
+func TestServicesOfTheGPULogger(t *testing.T) {
+	p := load(t)
+	test, engine, kafka := p.Services["test"], p.Services["llm-service"], p.Services["kafka"]
+	if test.Build == nil || test.Build.Target != "test" || test.DependsOn["topics"].Condition != "service_completed_successfully" ||
+		test.Environment["ASSAY_KAFKA"] != "kafka:29092" || test.Environment["NVIDIA_DRIVER_CAPABILITIES"] == "" {
+		t.Errorf("test: %+v", test)
+	}
+	if !slices.Contains(test.Volumes, "test-cache:/var/cache/assay") || !slices.Equal(test.Tmpfs, []string{"/tmp:exec"}) {
+		t.Errorf("test: Go's cache is not kept, or what it builds cannot run: %q, %q", test.Volumes, test.Tmpfs)
+	}
+	dockerfile, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"FROM build AS test\n", "GOCACHE=/var/cache/assay/go", `ENTRYPOINT ["/src/.ci/run", "gpu"]`} {
+		if !strings.Contains(string(dockerfile), want) {
+			t.Errorf("Dockerfile has no %q", want)
+		}
+	}
+	run, err := os.ReadFile("../.ci/run")
+	if err != nil || !strings.Contains(string(run), "\ngpu) ") {
+		t.Errorf("the test service runs a lane that is not there (%v)", err)
+	}
+	if engine.Environment["MODEL"] == "" || len(engine.Command) != 1 || !strings.Contains(engine.Command[0], `ollama pull "$$MODEL"`) ||
+		!strings.Contains(strings.Join(engine.Healthcheck.Test, " "), "MODEL") {
+		t.Errorf("llm-service has no model, or is healthy without it: %+v", engine)
+	}
+	if len(kafka.Profiles) > 0 || kafka.Healthcheck == nil || !slices.Contains(kafka.Volumes, "kafka-data:/var/lib/kafka/data") {
+		t.Errorf("kafka: %+v", kafka)
+	}
+	// Brokers agree among themselves (KRaft): there is no ZooKeeper to wait for.
+	if roles := kafka.Environment["KAFKA_PROCESS_ROLES"]; roles != "broker,controller" {
+		t.Errorf("kafka has the roles %q", roles)
+	}
+	for name, s := range p.Services {
+		if strings.Contains(strings.ToLower(name+s.Image), "zookeeper") || s.Environment["KAFKA_ZOOKEEPER_CONNECT"] != "" {
+			t.Errorf("%s: docs/adr/024-kraft-in-place-of-zookeeper.md says that there is none", name)
+		}
+	}
+	for name, s := range map[string]service{"test": test, "llm-service": engine, "kafka": kafka, "topics": p.Services["topics"]} {
+		if len(s.Secrets)+len(s.Configs) > 0 {
+			t.Errorf("%s needs files that only the README's keys make: %q %v", name, s.Secrets, s.Configs)
+		}
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"docker compose up test", "docker compose up -d kafka", "docker compose up llm-service", "docker volume inspect assay_kafka-data"} {
+		if !strings.Contains(string(readme), "\n"+command) {
+			t.Errorf("README.md does not say %q", command)
 		}
 	}
 }
