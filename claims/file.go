@@ -24,6 +24,10 @@ type Suite struct {
 	// Probes are those that are measured: the claims' and those of "measure", a
 	// family after the other, in the file's order.
 	Probes []Probe `json:"-"`
+	// Plans are how long probes are measured, by their name, where the file says so.
+	Plans map[string]Plan `json:"-"`
+	// Requires is what the promises take for granted.
+	Requires Requirements `json:"-"`
 }
 
 // Claim is one promise.
@@ -36,13 +40,16 @@ type Claim struct {
 	Line   int     `json:"line,omitempty"`
 
 	figure figure
+	wrote  spot // where the target stands
 }
 
 type claimsFile struct {
-	Name     string      `yaml:"name"`
-	Claims   []claimLine `yaml:"claims"`
-	Measure  []string    `yaml:"measure"`
-	Commands []declared  `yaml:"commands"`
+	Name     string       `yaml:"name"`
+	Claims   []claimLine  `yaml:"claims"`
+	Measure  []string     `yaml:"measure"`
+	Commands []declared   `yaml:"commands"`
+	Plans    []planLine   `yaml:"probes"`
+	Requires requireLines `yaml:"requires"`
 }
 
 type claimLine struct {
@@ -91,6 +98,8 @@ func Read(r io.Reader, name string, catalog Catalog) (Suite, error) {
 	rd.commands(file.Commands, catalog.Command)
 	rd.claims(file.Claims)
 	rd.measure(file.Measure)
+	rd.plans(file.Plans)
+	rd.requires(file.Requires)
 	if len(rd.faults) > 0 {
 		return Suite{}, errors.Join(rd.faults...)
 	}
@@ -232,6 +241,9 @@ func (r *reading) claims(all []claimLine) {
 		c.Metric = c.figure.name
 		if at := r.at(place); at != nil {
 			c.Line = at.Position.Line
+		}
+		if at := r.at(place + ".target"); at != nil {
+			c.wrote = spotOf(at)
 		}
 		var wrong *misplaced
 		if c.Target, wrong = parseTarget(line.Target, c.figure.unit, c.figure.better); wrong != nil {

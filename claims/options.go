@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"context"
 	"time"
 )
 
@@ -9,8 +10,9 @@ import (
 type Options struct {
 	Env Env
 
-	// Duration of each probe's measurement; 0: 5 s, unless Samples or Iterations
-	// is given. What is reached first ends it. A probe so slow that there are fewer
+	// Duration of each probe's measurement; 0: as the file has it, else 5 s, unless
+	// Samples or Iterations is given. One of the three replaces all that the file
+	// says of them. What is reached first ends it. A probe so slow that there are fewer
 	// than six samples then gets up to six times as long.
 	Duration time.Duration
 	// Samples to take of each probe; 0: as many as there is time for.
@@ -35,6 +37,13 @@ type Options struct {
 	// one sample or its preparation may take before it is given up; 0: 2 minutes.
 	Patience time.Duration
 
+	// Stress measures the families side by side instead of one after the other; what
+	// is done goes on as load until the last is measured.
+	Stress bool
+	// Beside is what goes on while probes are measured: logs, profiles. It writes to
+	// Dir, and is left out without one.
+	Beside []Beside
+
 	// Dir is the results directory, which [Run] makes; it must be new or empty.
 	// Empty: nothing is written.
 	Dir string
@@ -50,6 +59,15 @@ type Options struct {
 	Say func(line string)
 }
 
+// Beside is something that goes on while probes are measured.
+type Beside interface {
+	// Start begins it; its files go to dir. An error is a note of the result.
+	Start(ctx context.Context, dir string) error
+	// Stop ends it, and adds what it found to the result. It is called only after
+	// a Start that succeeded.
+	Stop(r *Result)
+}
+
 // Machine is what is known of the machine beside what probes measure.
 type Machine interface {
 	// Name tells it from others that share a history.
@@ -59,15 +77,11 @@ type Machine interface {
 	// Advice is what the readings since the machine was read, and the results,
 	// give cause for.
 	Advice(*Result) []Advice
+	// Check compares it with what a file requires; dir is where probes write.
+	Check(r Requirements, dir string) []Prerequisite
 }
 
 func (o Options) filled() Options {
-	if o.Duration <= 0 && o.Samples <= 0 && o.Iterations <= 0 {
-		o.Duration = 5 * time.Second
-	}
-	if o.Warmup == 0 {
-		o.Warmup = max(o.Duration, 5*time.Second) / 10
-	}
 	if o.Budget <= 0 {
 		o.Budget = time.Minute
 	}

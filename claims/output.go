@@ -112,6 +112,7 @@ func (r *Result) write(dir string) error {
 		errs = append(errs, save(FamilyFile(family), func(w io.Writer) error { return writeJSON(w, all[family]) }))
 	}
 	errs = append(errs, save("results.json", r.JSON))
+	errs = append(errs, save(ValidateFile, func(w io.Writer) error { return writeJSON(w, r.Validate()) }))
 	return errors.Join(errs...)
 }
 

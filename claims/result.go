@@ -25,14 +25,20 @@ type Result struct {
 	Because string        `json:"because"`
 	// Interrupted says that the run was interrupted; what had not been measured is
 	// unknown.
-	Interrupted bool          `json:"interrupted,omitempty"`
-	Claims      []ClaimResult `json:"claims"`
-	Probes      []ProbeResult `json:"probes"`
+	Interrupted bool `json:"interrupted,omitempty"`
+	// Stress says that the families were measured side by side.
+	Stress bool `json:"stress,omitempty"`
+	// Prerequisites are what the file requires, and what the machine has.
+	Prerequisites []Prerequisite `json:"prerequisites,omitempty"`
+	Claims        []ClaimResult  `json:"claims"`
+	Probes        []ProbeResult  `json:"probes"`
 	// Empty is the empty probe: what the measuring itself takes. It is subtracted
 	// nowhere.
 	Empty  ProbeResult `json:"empty"`
 	Advice []Advice    `json:"advice"`
 	Notes  []string    `json:"notes"`
+	// Profile is where the time went, if that was asked for.
+	Profile *Profile `json:"profile,omitempty"`
 }
 
 // ClaimResult is a claim and what became of it.
@@ -135,6 +141,36 @@ type Advice struct {
 	// Command is what to type, as root where it says sudo; empty: there is no one
 	// command.
 	Command string `json:"command,omitempty"`
+}
+
+// Profile says where processor time went while probes were measured.
+type Profile struct {
+	By      string   `json:"by"`            // perf, runtime/pprof
+	Of      []string `json:"of"`            // the processes
+	Samples int64    `json:"samples"`       // of the stacks
+	Hertz   int      `json:"hertz"`         // how often a processor was looked at
+	Why     string   `json:"why,omitempty"` // what is not in it, and why
+	Hot     []Hot    `json:"hot"`           // the hottest functions, the hottest first
+}
+
+// Hot is a function in which processor time was spent.
+type Hot struct {
+	Process  string  `json:"process"`
+	Function string  `json:"function"`
+	Self     float64 `json:"self"`  // share of the samples in it
+	Total    float64 `json:"total"` // in it and in what it calls
+	Path     string  `json:"path"`  // the commonest way to it, the caller first
+}
+
+// Missing are the prerequisites that are not there or not known, in words.
+func (r *Result) Missing() []string {
+	var out []string
+	for _, p := range r.Prerequisites {
+		if text := p.Missing(); text != "" {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // WrongWithoutClaim are the probes that fail without anything being promised.

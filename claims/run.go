@@ -27,7 +27,7 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 	}
 	r := &Result{
 		Format: ResultFormat, Name: s.Name, File: s.File, Version: o.Version,
-		Started: time.Now().UTC(), Claims: []ClaimResult{}, Probes: []ProbeResult{}, Advice: []Advice{}, Notes: []string{},
+		Started: time.Now().UTC(), Stress: o.Stress, Claims: []ClaimResult{}, Probes: []ProbeResult{}, Advice: []Advice{}, Notes: []string{},
 	}
 	if o.Machine != nil {
 		r.Machine = o.Machine.Name()
@@ -49,32 +49,31 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 		defer os.RemoveAll(scratch)
 		o.Env.Dir = scratch
 	}
+	r.Prerequisites = o.check(s.Requires)
+	for _, p := range r.Missing() {
+		o.say("missing: " + p)
+	}
+	stop := o.beside(ctx, r)
 	quick := o
 	quick.Duration, quick.Samples, quick.Iterations, quick.Warmup = 200*time.Millisecond, 0, 0, 10*time.Millisecond
-	r.Empty = quick.probe(ctx, EmptyProbe(), nil, r)
+	r.Empty, _ = quick.probe(ctx, EmptyProbe(), nil)
 	o.say("empty probe, subtracted nowhere: " + r.Empty.line())
-	all := families(s.Probes)
-	for i, family := range all {
-		o.say(fmt.Sprintf("[%d/%d] %s", i+1, len(all), family))
-		for _, p := range s.Probes {
-			if p.Family() != family {
-				continue
-			}
-			mine := slices.DeleteFunc(slices.Clone(s.Claims), func(c Claim) bool { return c.Probe != p.Name })
-			pr := o.probe(ctx, p, mine, r)
-			pr.Change = past.compare(r.Machine, pr)
-			r.Probes = append(r.Probes, pr)
-			o.say("  " + p.Name + ": " + pr.line())
-		}
+	m := &measuring{o: o, suite: s, past: past, r: r}
+	if o.Stress {
+		r.Notes = append(r.Notes, "families were measured side by side: the figures are those of a loaded machine; they are not compared with earlier runs and not remembered")
+		m.together(ctx)
+	} else {
+		m.inTurn(ctx)
 	}
-	r.order(s.Claims)
+	r.order(s)
 	r.Ended = time.Now().UTC()
+	stop()
 	r.Interrupted = ctx.Err() != nil
 	r.judge()
 	if o.Machine != nil {
 		r.Advice = append(r.Advice, o.Machine.Advice(r)...)
 	}
-	if o.History != "" {
+	if o.History != "" && !o.Stress {
 		past.add(r)
 		if err := past.save(o.History); err != nil {
 			r.Notes = append(r.Notes, "this run is not remembered: "+err.Error())
@@ -88,8 +87,8 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 	return r, nil
 }
 
-// probe measures one probe and judges its claims, which it puts into the result.
-func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Result) ProbeResult {
+// probe measures one probe and judges its claims.
+func (o Options) probe(ctx context.Context, p Probe, claims []Claim) (ProbeResult, []ClaimResult) {
 	m := &sampled{err: ctx.Err()}
 	if m.err == nil {
 		m = o.measure(ctx, p, claims)
@@ -114,10 +113,11 @@ func (o Options) probe(ctx context.Context, p Probe, claims []Claim, into *Resul
 	}
 	e := estimator{sequence: o.UntilDecided && len(claims) > 0 && m.samples.reduced == nil}
 	pr.describe(p, e, m)
+	judged := make([]ClaimResult, 0, len(claims))
 	for _, c := range claims {
-		into.Claims = append(into.Claims, e.claim(c, pr, m))
+		judged = append(judged, e.claim(c, pr, m))
 	}
-	return pr
+	return pr, judged
 }
 
 // claim judges a claim by what its probe gave.
@@ -214,13 +214,17 @@ func (pr *ProbeResult) describe(p Probe, e estimator, m *sampled) {
 	}
 }
 
-// order puts the claims back into the file's order.
-func (r *Result) order(claims []Claim) {
+// order puts claims and probes back into the suite's order.
+func (r *Result) order(s Suite) {
 	at := map[string]int{}
-	for i, c := range claims {
-		at[c.Name] = i
+	for i, c := range s.Claims {
+		at["claim "+c.Name] = i
 	}
-	slices.SortStableFunc(r.Claims, func(a, b ClaimResult) int { return at[a.Name] - at[b.Name] })
+	for i, p := range s.Probes {
+		at["probe "+p.Name] = i
+	}
+	slices.SortStableFunc(r.Claims, func(a, b ClaimResult) int { return at["claim "+a.Name] - at["claim "+b.Name] })
+	slices.SortStableFunc(r.Probes, func(a, b ProbeResult) int { return at["probe "+a.Name] - at["probe "+b.Name] })
 }
 
 // judge gives the whole its verdict.
@@ -251,6 +255,15 @@ func (r *Result) judge() {
 		r.Verdict, r.Because = assay.Pass, "the claim is kept"
 	default:
 		r.Verdict, r.Because = assay.Pass, fmt.Sprintf("all %d claims are kept", kept)
+	}
+	var lacks []string
+	for _, p := range r.Prerequisites {
+		if p.Verdict != assay.Pass {
+			lacks = append(lacks, p.What)
+		}
+	}
+	if len(lacks) > 0 {
+		r.Because += "; the promises are for another machine, prerequisites are missing: " + strings.Join(lacks, ", ")
 	}
 	r.Because = foreign.Line(r.Because, 2000)
 }

@@ -47,6 +47,16 @@ type named string
 
 func (m named) Name() string             { return string(m) }
 func (m named) Files() map[string]string { return map[string]string{"cpu_info.txt": "CPUs: 2\n"} }
+func (m named) Check(r Requirements, _ string) []Prerequisite {
+	if r.CPUs == 0 {
+		return nil
+	}
+	return []Prerequisite{
+		{What: "CPUs", Wanted: "at least 16", Have: "2", Verdict: assay.Fail},
+		{What: "CUDA", Wanted: "at least 12", Have: "nvidia-smi is not installed", Do: "install it"},
+		{What: "memory", Wanted: "at least 1 B", Have: "8 GB", Verdict: assay.Pass},
+	}
+}
 func (m named) Advice(r *Result) []Advice {
 	return []Advice{{Kind: "tuning", About: "CPU governor", Text: "Slow.", Evidence: []string{r.Name}, Command: "sudo cpupower"}}
 }
@@ -298,7 +308,7 @@ func TestResultsDirectory(t *testing.T) {
 			t.Errorf("%s is empty (%v)", e.Name(), err)
 		}
 	}
-	want := strings.Fields("consensus.json container_spawn.json cpu_info.txt empty.json kernel_overhead.json memory_tiers.json results.json synthesis.json")
+	want := strings.Fields("consensus.json container_spawn.json cpu_info.txt empty.json kernel_overhead.json memory_tiers.json results.json synthesis.json validate_results.json")
 	if !slices.Equal(names, want) {
 		t.Errorf("files:\n%v\nwant\n%v", names, want)
 	}

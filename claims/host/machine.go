@@ -196,6 +196,7 @@ func (m *Machine) gpu(ctx context.Context, argv []string) string {
 		return fmt.Sprintf("no GPU information: nvidia-smi: %s\n%s", why, text)
 	}
 	m.gpus = parseSMI(text)
+	m.fact("cuda", cudaVersion(text))
 	return text
 }
 

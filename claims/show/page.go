@@ -57,6 +57,9 @@ func (r shown) page(probes report.Table) report.Page {
 		Of: r.Machine, Verdict: r.Verdict, Why: r.Because, Score: assay.UnknownQuantity(""),
 		Note: fmt.Sprintf("measured %s, in %.0f s", r.Started.Format("2006-01-02 15:04:05 UTC"), r.Ended.Sub(r.Started).Seconds()),
 	})
+	if t, ok := r.prerequisitesTable(); ok {
+		p.Blocks = append(p.Blocks, t)
+	}
 	p.Blocks = append(p.Blocks, report.Heading{Text: "Claims"}, r.claimsTable())
 	if t, ok := r.goalsTable(); ok {
 		p.Blocks = append(p.Blocks, t)
@@ -71,6 +74,7 @@ func (r shown) page(probes report.Table) report.Page {
 	if t, ok := r.changesTable(); ok {
 		p.Blocks = append(p.Blocks, t)
 	}
+	p.Blocks = append(p.Blocks, r.profileBlocks()...)
 	return p
 }
 

@@ -51,6 +51,9 @@ type machine struct{}
 
 func (machine) Name() string             { return "a machine" }
 func (machine) Files() map[string]string { return nil }
+func (machine) Check(claims.Requirements, string) []claims.Prerequisite {
+	return []claims.Prerequisite{{What: "kernel", Wanted: "at least 6.14", Have: "5.1", Verdict: assay.Fail, Do: "install a newer kernel"}}
+}
 func (machine) Advice(*claims.Result) []claims.Advice {
 	return []claims.Advice{{Kind: "tuning", About: "CPU governor", Text: "Slow.", Evidence: []string{"scaling_governor: powersave"}, Command: "sudo cpupower frequency-set -g performance"}}
 }
