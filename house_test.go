@@ -43,9 +43,10 @@ var mayImport = map[string][]string{
 	"compare":        {"", "stat", "journal", "summary", "report", "internal/disk"},
 	"claims":         {"", "stat", "internal/disk"},
 	"claims/host":    {"", "claims", "internal/child"},
-	"claims/gpu":     {"", "claims", "telemetry", "internal/opencl", "internal/child"},
+	"claims/gpu":     {"", "claims", "telemetry", "internal/opencl", "internal/cuda", "internal/child"},
 	"claims/engine":  {"", "claims", "hammer", "journal", "summary"},
 	"claims/show":    {"", "claims", "report", "internal/disk"},
+	"claims/profile": {"claims", "internal/disk", "internal/child"},
 	"hammer":         {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},
 	"deploy":         {},
 
@@ -81,7 +82,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/ledger":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "hammer", "internal/disk", "journal", "ledger", "summary", "telemetry"},
 	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "internal/disk", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "internal/proc", "report", "report/plot"},
-	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "report"},
+	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/assay":                   {"cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }

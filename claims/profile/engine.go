@@ -1,0 +1,148 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/assay-bench/assay/internal/foreign"
+)
+
+// process is one that is looked at.
+type process struct {
+	pid  int
+	name string
+}
+
+// maxProcesses bounds an engine's tree.
+const maxProcesses = 256
+
+func inWords(all []process) []string {
+	var out []string
+	for _, p := range all {
+		out = append(out, fmt.Sprintf("%s (process %d)", foreign.Line(p.name, 60), p.pid))
+	}
+	return out
+}
+
+// engineTree finds the process that listens where the engine answers, and what it
+// has started.
+func engineTree(procRoot, address string) ([]process, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("its address cannot be read")
+	}
+	host, port := u.Hostname(), u.Port()
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("%s is not this machine by a loopback address (127.0.0.1), and other machines are not looked into", foreign.Line(host, 100))
+	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, errors.New("its address has no port")
+	}
+	inodes := listeners(procRoot, n)
+	if len(inodes) == 0 {
+		return nil, fmt.Errorf("nothing listens on port %d in this network namespace", n)
+	}
+	pid := owner(procRoot, inodes)
+	if pid == 0 {
+		return nil, fmt.Errorf("whose process listens on port %d cannot be seen: run as root", n)
+	}
+	return descendants(procRoot, pid), nil
+}
+
+// listeners are the inodes of sockets that listen on a port.
+func listeners(procRoot string, port uint64) []string {
+	const listening = "0A"
+	var out []string
+	for _, name := range []string{"net/tcp", "net/tcp6"} {
+		b, err := os.ReadFile(filepath.Join(procRoot, name))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			f := strings.Fields(line)
+			if len(f) < 10 || f[3] != listening {
+				continue
+			}
+			_, hex, _ := strings.Cut(f[1], ":")
+			if p, err := strconv.ParseUint(hex, 16, 16); err == nil && p == port && f[9] != "0" {
+				out = append(out, "socket:["+f[9]+"]")
+			}
+		}
+	}
+	return out
+}
+
+// owner is the oldest process that has one of the sockets open; 0: none is seen.
+func owner(procRoot string, inodes []string) int {
+	for _, pid := range pids(procRoot) {
+		dir := filepath.Join(procRoot, strconv.Itoa(pid), "fd")
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && slices.Contains(inodes, to) {
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
+// pids are all processes, the lowest number first.
+func pids(procRoot string) []int {
+	entries, err := os.ReadDir(procRoot)
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil && n > 0 {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// descendants are a process and those below it.
+func descendants(procRoot string, pid int) []process {
+	children := map[int][]int{}
+	names := map[int]string{}
+	for _, p := range pids(procRoot) {
+		b, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(p), "stat"))
+		if err != nil {
+			continue
+		}
+		// The name is in parentheses, and may hold some of its own.
+		text := string(b)
+		open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+		if open < 0 || end < open {
+			continue
+		}
+		names[p] = text[open+1 : end]
+		if f := strings.Fields(text[end+1:]); len(f) > 1 {
+			if parent, err := strconv.Atoi(f[1]); err == nil {
+				children[parent] = append(children[parent], p)
+			}
+		}
+	}
+	out := []process{{pid, names[pid]}}
+	for i := 0; i < len(out) && len(out) < maxProcesses; i++ {
+		for _, c := range children[out[i].pid] {
+			out = append(out, process{c, names[c]})
+		}
+	}
+	return out[:min(len(out), maxProcesses)]
+}
