@@ -27,6 +27,7 @@ const (
 	maxGPUAnswer = 1 << 20
 	maxGPUStderr = 1 << 10
 	maxGPUExtra  = 32
+	maxGPUBatch  = 1 << 40
 	maxGPUText   = 8 << 10
 	maxGPUName   = 256
 )
@@ -109,7 +110,7 @@ func readAnswer(body []byte, id uint64) (gpuAnswer, error) {
 		return gpuAnswer{}, fmt.Errorf("an answer with %d further figures", len(a.Extra))
 	}
 	if d := a.Device; d != nil {
-		for _, s := range []*string{&d.Name, &d.Type, &d.UUID, &d.PCIBusID} {
+		for _, s := range []*string{&d.Name, &d.Type, &d.Backend, &d.UUID, &d.PCIBusID} {
 			*s = foreign.Line(*s, maxGPUName)
 		}
 	}

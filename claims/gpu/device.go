@@ -40,20 +40,22 @@ type gpuKind struct {
 	name    string
 	source  string
 	prepare func(d *gpuDevice, seed uint64) (gpuWork, error)
+	memory  bool // it is about memory, which the CUDA driver reaches too
 }
 
 func gpuKinds() []gpuKind {
 	kinds := []gpuKind{
-		{"consensus/single_vote", consensusCL, newSingleVote},
-		{"consensus/batch_100", consensusCL, newBatch(honestVotes)},
-		{"consensus/byzantine_100", consensusCL, newBatch(byzantineVotes)},
-		{"synthesis/pattern_matching", synthesisCL, newMatch},
-		{"synthesis/template_expansion", synthesisCL, newExpand},
-		{"synthesis/tree_rewriting", synthesisCL, newRewrite},
-		{"kernel/gpu_allocation", memoryCL, newAllocation},
+		{name: "consensus/single_vote", source: consensusCL, prepare: newSingleVote},
+		{name: "consensus/batch_100", source: consensusCL, prepare: newBatch(honestVotes)},
+		{name: "consensus/byzantine_100", source: consensusCL, prepare: newBatch(byzantineVotes)},
+		{name: "synthesis/pattern_matching", source: synthesisCL, prepare: newMatch},
+		{name: "synthesis/template_expansion", source: synthesisCL, prepare: newExpand},
+		{name: "synthesis/tree_rewriting", source: synthesisCL, prepare: newRewrite},
+		{name: "kernel/gpu_allocation", source: memoryCL, prepare: newAllocation, memory: true},
+		{name: pressureName, source: memoryCL, prepare: newPressure, memory: true},
 	}
 	for _, c := range gpuCopies() {
-		kinds = append(kinds, gpuKind{c.name, memoryCL, newCopy(c.bytes)})
+		kinds = append(kinds, gpuKind{name: c.name, source: memoryCL, prepare: newCopy(c.bytes), memory: true})
 	}
 	return kinds
 }
@@ -70,10 +72,34 @@ func findGPUWork(name string) (gpuKind, bool) {
 // gpuDevice is an opened device with one compiled source.
 type gpuDevice struct {
 	identity gpuIdentity
-	largest  uint64 // the most that one buffer may hold; 0: not known
-	patterns int    // that synthesis/pattern_matching matches
-	ctx      *opencl.Context
+	largest  uint64          // the most that one buffer may hold; 0: not known
+	patterns int             // that synthesis/pattern_matching matches
+	ctx      *opencl.Context // nil: it is reached by CUDA, and only for its memory
 	program  *opencl.Program
+	memory   memoryDevice // nil: the probe is not about memory
+	close    func() error
+}
+
+// openFor opens a device for a kind of work: by OpenCL, or, where that has no GPU,
+// by the CUDA driver, if the work is about memory.
+func openFor(native Native, w gpuKind) (*gpuDevice, error) {
+	device, err := openGPU(native, w.source)
+	if err != nil {
+		if !w.memory {
+			return nil, openclMissing(native, err)
+		}
+		device, cerr := openCUDA(native)
+		if cerr != nil {
+			return nil, fmt.Errorf("%w; and by CUDA: %w", err, cerr)
+		}
+		return device, nil
+	}
+	if w.memory {
+		if device.memory, err = newOpenCLMemory(device.ctx, device.program); err != nil {
+			return nil, errors.Join(device.explain(err), device.close())
+		}
+	}
+	return device, nil
 }
 
 // openGPU opens the first device that is not a CPU. A claim about a GPU cannot be
@@ -117,8 +143,8 @@ func openGPU(native Native, source string) (*gpuDevice, error) {
 		return nil, errors.Join(fmt.Errorf("%w: compile for %s: %w", claims.ErrUnavailable, chosen.Name, err), ctx.Close())
 	}
 	return &gpuDevice{
-		identity: gpuIdentity{Name: chosen.Name, Type: chosen.Type.String(), UUID: chosen.UUID, PCIBusID: chosen.PCIBusID},
-		largest:  chosen.MaxAllocBytes, patterns: cmp.Or(native.patterns, patternCount), ctx: ctx, program: program,
+		identity: gpuIdentity{Name: chosen.Name, Type: chosen.Type.String(), Backend: "opencl", UUID: chosen.UUID, PCIBusID: chosen.PCIBusID},
+		largest:  chosen.MaxAllocBytes, patterns: cmp.Or(native.patterns, patternCount), ctx: ctx, program: program, close: ctx.Close,
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,6 +24,72 @@ func gpuCopies() []gpuCopy {
 	}
 }
 
+// memoryDevice is a GPU's memory, through whichever library reaches it.
+type memoryDevice interface {
+	alloc(bytes int) (deviceMemory, error)
+	// write lets a kernel write words made from the seed: to all of the memory, or
+	// at least to the first word of each page. It waits, and gives the time by the
+	// device.
+	write(to deviceMemory, bytes int, seed uint64, pages bool) (time.Duration, error)
+	// check compares what came to the host with what write wrote.
+	check(host []byte, seed uint64, pages bool) error
+}
+
+// deviceMemory is a piece of it.
+type deviceMemory interface {
+	Read([]byte) error
+	Free() error
+}
+
+// openclMemory is memory by OpenCL, with the kernels of kernels_memory.cl.
+type openclMemory struct {
+	ctx         *opencl.Context
+	fill, touch *opencl.Kernel
+}
+
+func newOpenCLMemory(ctx *opencl.Context, program *opencl.Program) (*openclMemory, error) {
+	m := &openclMemory{ctx: ctx}
+	var errs [2]error
+	m.fill, errs[0] = program.Kernel("fill")
+	m.touch, errs[1] = program.Kernel("touch")
+	return m, errors.Join(errs[:]...)
+}
+
+func (m *openclMemory) alloc(bytes int) (deviceMemory, error) {
+	b, err := m.ctx.NewBuffer(bytes)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (m *openclMemory) write(to deviceMemory, bytes int, seed uint64, pages bool) (time.Duration, error) {
+	kernel, n := m.fill, bytes/8
+	items := 64 * min(4096, n/64)
+	if pages {
+		kernel, n = m.touch, bytes/pageBytes
+		items = n
+	}
+	e, err := kernel.Launch([]int{items}, []int{64}, to, uint64(n), seed)
+	if err != nil {
+		return 0, err
+	}
+	return e.Wait()
+}
+
+func (m *openclMemory) check(host []byte, seed uint64, pages bool) error {
+	step := 8
+	if pages {
+		step = pageBytes
+	}
+	for i := range len(host) / step {
+		if got, want := binary.LittleEndian.Uint64(host[step*i:]), memoryWord(seed, uint64(i)); got != want {
+			return fmt.Errorf("%w: byte %d begins %#x instead of %#x", claims.ErrWrong, step*i, got, want)
+		}
+	}
+	return nil
+}
+
 // memoryWord is the word of a place, as in kernels_memory.cl.
 func memoryWord(seed, place uint64) uint64 {
 	x := seed + (place+1)*0x9E3779B97F4A7C15
@@ -35,8 +102,8 @@ func memoryWord(seed, place uint64) uint64 {
 // its way into ordinary (pageable) memory of the host that is there already.
 type deviceCopy struct {
 	seed   uint64
-	kernel *opencl.Kernel
-	memory *opencl.Buffer
+	device memoryDevice
+	memory deviceMemory
 	host   []byte
 }
 
@@ -45,12 +112,9 @@ func newCopy(bytes int) func(*gpuDevice, uint64) (gpuWork, error) {
 		if d.largest > 0 && uint64(bytes) > d.largest {
 			return nil, fmt.Errorf("%w: %s gives at most %d bytes at a time", claims.ErrUnavailable, d.identity.Name, d.largest)
 		}
-		c := &deviceCopy{seed: seed}
+		c := &deviceCopy{seed: seed, device: d.memory}
 		var err error
-		if c.kernel, err = d.program.Kernel("fill"); err != nil {
-			return nil, err
-		}
-		if c.memory, err = d.ctx.NewBuffer(bytes); err != nil {
+		if c.memory, err = d.memory.alloc(bytes); err != nil {
 			return nil, err
 		}
 		c.host = filled(bytes)
@@ -59,22 +123,16 @@ func newCopy(bytes int) func(*gpuDevice, uint64) (gpuWork, error) {
 }
 
 func (c *deviceCopy) sample(number uint64) (claims.Measurement, error) {
-	seed, words := memoryWord(c.seed, number), len(c.host)/8
-	e, err := c.kernel.Launch([]int{64 * min(4096, words/64)}, []int{64}, c.memory, uint64(words), seed)
-	if err != nil {
-		return claims.Measurement{}, fmt.Errorf("fill device memory: %w", err)
-	}
-	if _, err := e.Wait(); err != nil {
+	seed := memoryWord(c.seed, number)
+	if _, err := c.device.write(c.memory, len(c.host), seed, false); err != nil {
 		return claims.Measurement{}, fmt.Errorf("fill device memory: %w", err)
 	}
 	wall, _, err := timed(func() ([]*opencl.Event, error) { return nil, c.memory.Read(c.host) })
 	if err != nil {
 		return claims.Measurement{}, fmt.Errorf("copy to the host: %w", err)
 	}
-	for i := range words {
-		if got, want := binary.LittleEndian.Uint64(c.host[8*i:]), memoryWord(seed, uint64(i)); got != want {
-			return claims.Measurement{}, fmt.Errorf("%w: byte %d of the copy begins %#x instead of %#x", claims.ErrWrong, 8*i, got, want)
-		}
+	if err := c.device.check(c.host, seed, false); err != nil {
+		return claims.Measurement{}, err
 	}
 	return claims.Measurement{Value: wall.Seconds(), Extra: map[string]float64{
 		"bytes": float64(len(c.host)), "bytes_per_s": float64(len(c.host)) / wall.Seconds(),
@@ -87,8 +145,7 @@ func (c *deviceCopy) sample(number uint64) (claims.Measurement, error) {
 // that is there, is kept beside.
 type allocation struct {
 	seed   uint64
-	device *gpuDevice
-	kernel *opencl.Kernel
+	device memoryDevice
 	host   []byte
 }
 
@@ -98,27 +155,25 @@ const (
 )
 
 func newAllocation(d *gpuDevice, seed uint64) (gpuWork, error) {
-	k, err := d.program.Kernel("touch")
-	return &allocation{seed: seed, device: d, kernel: k, host: filled(allocationBytes)}, err
+	return &allocation{seed: seed, device: d.memory, host: filled(allocationBytes)}, nil
 }
 
 func (a *allocation) sample(number uint64) (_ claims.Measurement, err error) {
-	const pages = allocationBytes / pageBytes
 	seed := memoryWord(a.seed, number)
-	var memory *opencl.Buffer
-	touch := func(seed uint64) (time.Duration, error) {
-		e, err := a.kernel.Launch([]int{pages}, []int{64}, memory, uint64(pages), seed)
+	var memory deviceMemory
+	use := func(seed uint64) (time.Duration, error) {
+		took, err := a.device.write(memory, allocationBytes, seed, true)
 		if err != nil {
 			return 0, fmt.Errorf("use the memory: %w", err)
 		}
-		return e.Wait()
+		return took, nil
 	}
 	start := time.Now()
-	if memory, err = a.device.ctx.NewBuffer(allocationBytes); err != nil {
+	if memory, err = a.device.alloc(allocationBytes); err != nil {
 		return claims.Measurement{}, fmt.Errorf("allocate: %w", err)
 	}
 	created := time.Since(start)
-	device, err := touch(seed)
+	device, err := use(seed)
 	wall := time.Since(start)
 	if err == nil {
 		err = a.check(memory, seed)
@@ -126,7 +181,7 @@ func (a *allocation) sample(number uint64) (_ claims.Measurement, err error) {
 	var again, free time.Duration
 	if err == nil {
 		start = time.Now()
-		_, err = touch(seed + 1)
+		_, err = use(seed + 1)
 		again = time.Since(start)
 	}
 	start = time.Now()
@@ -145,14 +200,9 @@ func (a *allocation) sample(number uint64) (_ claims.Measurement, err error) {
 }
 
 // check reads what the use has written.
-func (a *allocation) check(memory *opencl.Buffer, seed uint64) error {
+func (a *allocation) check(memory deviceMemory, seed uint64) error {
 	if err := memory.Read(a.host); err != nil {
 		return fmt.Errorf("read the memory: %w", err)
 	}
-	for i := range allocationBytes / pageBytes {
-		if got, want := binary.LittleEndian.Uint64(a.host[pageBytes*i:]), memoryWord(seed, uint64(i)); got != want {
-			return fmt.Errorf("%w: page %d begins %#x instead of %#x", claims.ErrWrong, i, got, want)
-		}
-	}
-	return nil
+	return a.device.check(a.host, seed, true)
 }

@@ -23,9 +23,9 @@ import (
 var ErrNoAnswer = errors.New("no answer from the GPU's driver")
 
 // Probes are the probes that need a GPU. All of them but gpu/… do their work in
-// a child (claims.Env.GPU) by OpenCL, and check each sample against a reference on the CPU.
+// a child (claims.Env.GPU) by OpenCL, those of memory also by CUDA, and check each sample against a reference on the CPU.
 func Probes() []claims.Probe {
-	const needs = "a GPU with OpenCL"
+	const needs, memoryNeeds = "a GPU with OpenCL", "a GPU with OpenCL, or NVIDIA's driver"
 	seconds := func(name, help string) claims.Probe {
 		return claims.Probe{Name: name, Help: help, Needs: needs, Unit: "s", Better: assay.Lower, Start: startGPU(name, 0)}
 	}
@@ -42,10 +42,14 @@ func Probes() []claims.Probe {
 	}
 	for _, c := range gpuCopies() {
 		p := seconds(c.name, fmt.Sprintf("%d MiB of device memory, written by a kernel before, are copied to pageable memory of the host", c.bytes>>20))
+		p.Needs = memoryNeeds
 		p.Start = startGPU(c.name, 5*uint64(c.bytes)/2)
 		probes = append(probes, p)
 	}
-	probes = append(probes, seconds("kernel/gpu_allocation", "1 MiB of device memory is allocated and each of its pages written by a kernel: drivers put an allocation off until it is used"))
+	under := seconds(pressureName, "A kernel overwrites device memory line by line (64 bytes) in order; the time of one line, as the mean of a pass over a quarter of the memory, 1 GiB at most")
+	allocated := seconds("kernel/gpu_allocation", "1 MiB of device memory is allocated and each of its pages written by a kernel: drivers put an allocation off until it is used")
+	under.Needs, allocated.Needs = memoryNeeds, memoryNeeds
+	probes = append(probes, under, allocated)
 	return append(probes, readingProbes()...)
 }
 
@@ -120,7 +124,10 @@ func (r *gpuRunner) Sample(ctx context.Context) (claims.Measurement, error) {
 	if !(a.Value > 0) || math.IsInf(a.Value, 0) {
 		return claims.Measurement{}, fmt.Errorf("the child gave the value %g", a.Value)
 	}
-	return claims.Measurement{Value: a.Value, Extra: a.Extra}, nil
+	if a.Batch < 0 || a.Batch > maxGPUBatch {
+		return claims.Measurement{}, fmt.Errorf("the child gave a batch of %d", a.Batch)
+	}
+	return claims.Measurement{Value: a.Value, Batch: a.Batch, Extra: a.Extra}, nil
 }
 
 func (r *gpuRunner) Close() error {

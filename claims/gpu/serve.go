@@ -20,6 +20,8 @@ type Native struct {
 	AllowCPU bool
 	// OpenCL are the libraries to try; nil is the system's.
 	OpenCL []string
+	// CUDA are the drivers to try; nil is the system's.
+	CUDA []string
 
 	kernels  func(string) string // changes the OpenCL source, in tests of faults
 	patterns int                 // to match; 0: patternCount, which tests have no time for
@@ -40,6 +42,7 @@ type gpuAnswer struct {
 	ID      uint64             `json:"id"`
 	Device  *gpuIdentity       `json:"device,omitempty"` // to a probe
 	Value   float64            `json:"value,omitempty"`  // to a sample
+	Batch   int                `json:"batch,omitempty"`
 	Extra   map[string]float64 `json:"extra,omitempty"`
 	Failure *gpuFailure        `json:"failure,omitempty"`
 }
@@ -48,6 +51,7 @@ type gpuAnswer struct {
 type gpuIdentity struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
+	Backend  string `json:"backend"` // opencl, cuda
 	UUID     string `json:"uuid,omitempty"`
 	PCIBusID string `json:"pci_bus_id,omitempty"`
 }
@@ -119,7 +123,7 @@ func (s *gpuServer) close() error {
 	if s.device == nil {
 		return nil
 	}
-	return s.device.ctx.Close()
+	return s.device.close()
 }
 
 func (s *gpuServer) answer(line []byte) error {
@@ -166,7 +170,10 @@ func (s *gpuServer) do(q gpuRequest) (gpuAnswer, error) {
 		return gpuAnswer{}, l.load(time.Duration(min(q.Load, 60) * float64(time.Second)))
 	}
 	m, err := s.work.sample(q.Sample)
-	return gpuAnswer{Value: m.Value, Extra: m.Extra}, err
+	if err == nil && s.device.identity.Backend == "cuda" {
+		m.Extra["cuda"] = 1 // by which library a figure was measured belongs to it
+	}
+	return gpuAnswer{Value: m.Value, Batch: m.Batch, Extra: m.Extra}, err
 }
 
 func (s *gpuServer) prepare(q gpuRequest) (gpuAnswer, error) {
@@ -177,7 +184,7 @@ func (s *gpuServer) prepare(q gpuRequest) (gpuAnswer, error) {
 	if !ok {
 		return gpuAnswer{}, fmt.Errorf("%w: the child knows no probe %s", claims.ErrUnavailable, q.Probe)
 	}
-	device, err := openGPU(s.native, w.source)
+	device, err := openFor(s.native, w)
 	if err != nil {
 		return gpuAnswer{}, err
 	}
