@@ -11,11 +11,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/claims"
+)
+
+// What every container may have, as the containers that were promised. There is no
+// share of a GPU's memory among it: docs/adr/027-no-gpu-quota.md says why.
+const (
+	containerMemory = "128m"
+	containerCPUs   = "1"
+	cpuPeriod       = 100_000 // µs; a quota as long as the period is one CPU
 )
 
 // containerImages are what docker may use when it has one of them: small, and
@@ -73,7 +82,7 @@ func (c *container) docker(ctx context.Context, path string) error {
 			continue
 		}
 		c.run = func(id string) []string {
-			line := []string{path, "run", "--rm", "--pull=never", "--name=" + id, "--network=none", "--memory=128m", "--cpus=1", image.name}
+			line := []string{path, "run", "--rm", "--pull=never", "--name=" + id, "--network=none", "--memory=" + containerMemory, "--cpus=" + containerCPUs, image.name}
 			return append(line, image.command...)
 		}
 		c.remove = func(id string) []string { return []string{path, "rm", "--force", id} }
@@ -105,8 +114,12 @@ func (c *container) bundled(env claims.Env, name, path string) error {
 		return err
 	}
 	if name == "podman" {
+		limits := []string{"--memory=" + containerMemory, "--cpus=" + containerCPUs}
+		if os.Getuid() != 0 {
+			limits = nil // controllers are rarely delegated, and podman would refuse
+		}
 		c.run = func(id string) []string {
-			return []string{path, "run", "--rm", "--name=" + id, "--network=none", "--rootfs", root, "/exit"}
+			return slices.Concat([]string{path, "run", "--rm", "--name=" + id, "--network=none"}, limits, []string{"--rootfs", root, "/exit"})
 		}
 		c.remove = func(id string) []string { return []string{path, "rm", "--force", id} }
 		return nil
@@ -150,7 +163,7 @@ func (c *container) close() error {
 }
 
 // bundle describes a container of one program without rights, in namespaces of
-// its own, with 128 MiB where we may say so.
+// its own, with 128 MiB and one CPU where we may say so.
 func bundle() []byte {
 	type m = map[string]any
 	namespaces := []m{{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}, {"type": "network"}}
@@ -160,7 +173,7 @@ func bundle() []byte {
 		linux["uidMappings"] = []m{{"containerID": 0, "hostID": uid, "size": 1}}
 		linux["gidMappings"] = []m{{"containerID": 0, "hostID": os.Getgid(), "size": 1}}
 	} else {
-		linux["resources"] = m{"memory": m{"limit": 128 << 20}}
+		linux["resources"] = m{"memory": m{"limit": 128 << 20}, "cpu": m{"quota": cpuPeriod, "period": cpuPeriod}}
 	}
 	linux["namespaces"] = namespaces
 	b, err := json.Marshal(m{

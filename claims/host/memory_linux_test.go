@@ -222,3 +222,26 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// A page that holds something else than what was written to it is found, whatever
+// the speed.
+func TestDiskPressureFindsAWrongPage(t *testing.T) {
+	for _, random := range []bool{false, true} {
+		d, err := newDiskPressure(t.Context(), claims.Env{Dir: t.TempDir(), Seed: 1}, random)
+		if err != nil {
+			t.Skip(err) // the test of all probes says whether it may
+		}
+		if _, err := d.sample(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for i := range d.stamps {
+			d.stamps[i] += 7
+		}
+		if _, err := d.sample(t.Context()); !errors.Is(err, claims.ErrWrong) {
+			t.Errorf("random %v: %v", random, err)
+		}
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -27,18 +27,20 @@ func hostStart(name string) func(context.Context, claims.Env) (claims.Runner, er
 		}
 	}
 	return map[string]func(context.Context, claims.Env) (claims.Runner, error){
-		"memory_tiers/page_fault_minor":    startMinorFault,
-		"memory_tiers/page_fault_major":    startMajorFault,
-		"memory_tiers/pressure_sequential": startSequential,
-		"memory_tiers/pressure_random":     startRandom,
-		"spawn/process":                    startProcess,
-		"spawn/namespaces":                 startNamespaces,
-		"spawn/agent":                      startAgent,
-		"kernel/syscall":                   startSyscall,
-		"kernel/syscall_with_module":       startModule,
-		"kernel/namespace_create":          startNamespaceCreate,
-		"kernel/namespace_enter":           startNamespaceEnter,
-		"kernel/namespace_exit":            startNamespaceExit,
+		"memory_tiers/page_fault_minor":         startMinorFault,
+		"memory_tiers/page_fault_major":         startMajorFault,
+		"memory_tiers/pressure_sequential":      startSequential,
+		"memory_tiers/pressure_random":          startRandom,
+		"memory_tiers/pressure_disk_sequential": startDiskPressure(false),
+		"memory_tiers/pressure_disk_random":     startDiskPressure(true),
+		"spawn/process":                         startProcess,
+		"spawn/namespaces":                      startNamespaces,
+		"spawn/agent":                           startAgent,
+		"kernel/syscall":                        startSyscall,
+		"kernel/syscall_with_module":            startModule,
+		"kernel/namespace_create":               startNamespaceCreate,
+		"kernel/namespace_enter":                startNamespaceEnter,
+		"kernel/namespace_exit":                 startNamespaceExit,
 	}[name]
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -118,5 +119,42 @@ func TestContainerRuntimesSayWhyNot(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Containers are asked for with one CPU and 128 MiB, where the engine can give that.
+func TestContainersAreLimited(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"docker", "podman"} {
+		parttest.Program(t, filepath.Join(dir, name), []byte("#!/bin/sh\necho \"$@\" >> "+filepath.Join(dir, "asked")+"\n"))
+	}
+	for name, start := range map[string]func(*container) error{
+		"docker": func(c *container) error { return c.docker(t.Context(), filepath.Join(dir, "docker")) },
+		"podman": func(c *container) error {
+			return c.bundled(claims.Env{Dir: t.TempDir()}, "podman", filepath.Join(dir, "podman"))
+		},
+	} {
+		c := &container{deadline: time.Minute}
+		if err := start(c); err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Join(c.run("id"), " ")
+		if limited := strings.Contains(line, "--memory=128m --cpus=1"); limited != (name == "docker" || os.Getuid() == 0) {
+			t.Errorf("%s: %s", name, line)
+		}
+	}
+	var described struct {
+		Linux struct {
+			Resources struct {
+				Memory struct{ Limit int }
+				CPU    struct{ Quota, Period int }
+			}
+		}
+	}
+	if err := json.Unmarshal(bundle(), &described); err != nil {
+		t.Fatal(err)
+	}
+	if r := described.Linux.Resources; os.Getuid() == 0 && (r.Memory.Limit != 128<<20 || r.CPU.Quota == 0 || r.CPU.Quota != r.CPU.Period) {
+		t.Errorf("%+v", r)
 	}
 }
