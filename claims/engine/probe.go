@@ -13,6 +13,9 @@ import (
 	"github.com/assay-bench/assay/claims"
 )
 
+// Family is the first part of these probes' names.
+const Family = "inference"
+
 // The load of one run. Latencies are those of one stream, whose requests wait for
 // nobody; rates and errors are those of sixteen streams.
 const (
@@ -77,7 +80,7 @@ func Probes() []claims.Probe {
 	var probes []claims.Probe
 	add := func(name, help, unit string, better assay.Direction, start func(*runs) claims.Runner) {
 		probes = append(probes, claims.Probe{
-			Name: "inference/" + name, Help: help, Needs: "an inference engine", Unit: unit, Better: better,
+			Name: Family + "/" + name, Help: help, Needs: "an inference engine", Unit: unit, Better: better,
 			Start: func(ctx context.Context, env claims.Env) (claims.Runner, error) {
 				r, err := newRuns(ctx, env)
 				if err != nil {

@@ -38,11 +38,15 @@ type runs struct {
 	measure func(ctx context.Context, cfg hammer.Config, dir string) (assay.Summary, iter.Seq2[*assay.Request, error], error)
 }
 
+// Find gives the address of the engine that the probes measure where none is named:
+// the first that answers on the usual ports of this machine.
+func Find(ctx context.Context) (string, error) { return hammer.Find(ctx, hammer.Ports()) }
+
 func newRuns(ctx context.Context, env claims.Env) (*runs, error) {
 	r := &runs{cfg: hammer.DefaultConfig(), measure: live}
 	r.cfg.URL = env.EngineURL
 	if r.cfg.URL == "" {
-		url, err := hammer.Find(ctx, hammer.Ports())
+		url, err := Find(ctx)
 		if err != nil {
 			return nil, claims.Unavailablef("%w", err)
 		}

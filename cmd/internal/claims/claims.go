@@ -35,7 +35,7 @@ promised. The verdict comes from the interval of what was measured: kept when
 the whole interval keeps the promise, broken when the whole interval breaks it,
 and otherwise unknown, with how many more samples would decide.`,
 	}
-	cmd.AddCommand(newClaimsRun(), newClaimsList())
+	cmd.AddCommand(newClaimsRun(), newClaimsCheck(), newClaimsList())
 	return cmd
 }
 
@@ -48,7 +48,8 @@ type claimsFlags struct {
 	out, history, format, dir, module, baseURL string
 	samples, iterations                        int
 	duration, warmup, budget                   time.Duration
-	untilDecided, quiet                        bool
+	untilDecided, quiet, stress                bool
+	profileCPU, updateClaims                   bool
 	seed                                       uint64
 }
 
@@ -57,14 +58,15 @@ func newClaimsRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Measure, and judge the claims of a file",
-		Long: `Run measures the probes that the file names, five seconds each, and judges its
-claims. Nothing on the machine is changed; advice comes with the command to
+		Long: `Run measures the probes that the file names, five seconds each unless the file
+says otherwise, and judges its claims. Nothing on the machine is changed; advice comes with the command to
 apply it.
 
 Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 3 a promise is broken.`,
 		Example: `  assay claims run examples/claims/stratoswarm.yaml
-  assay claims run claims.yaml --until-decided --format junit > claims.xml`,
+  assay claims run claims.yaml --until-decided --format junit > claims.xml
+  assay claims run claims.yaml --profile-cpu --update-claims`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -72,12 +74,15 @@ Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.DurationVar(&f.duration, "duration", 0, "how long each probe is measured (default 5s, unless --samples or --iterations)")
+	fs.DurationVar(&f.duration, "duration", 0, "how long each probe is measured, whatever the file says (default the file's, else 5s, unless --samples or --iterations)")
 	fs.IntVar(&f.samples, "samples", 0, "samples of each probe at most")
 	fs.IntVar(&f.iterations, "iterations", 0, "operations of each probe at most; a batch counts all of its own")
 	fs.DurationVar(&f.warmup, "warmup", 0, "time before, which is not judged (default a tenth of --duration); negative: none")
 	fs.BoolVar(&f.untilDecided, "until-decided", false, "go on until a claim is decided, at most for --budget")
 	fs.DurationVar(&f.budget, "budget", time.Minute, "the most time of a probe with --until-decided")
+	fs.BoolVar(&f.stress, "stress", false, "measure the families of probes side by side, each under the load of the others")
+	fs.BoolVar(&f.profileCPU, "profile-cpu", false, "record in which code processor time goes, of the probes and of the engine's processes (perf, else our own process only)")
+	fs.BoolVar(&f.updateClaims, "update-claims", false, "propose the file with promises as measured, as a diff; the file itself is never changed")
 	fs.StringVar(&f.out, "out", "", "the results' `directory`; by default a new one under claims")
 	fs.StringVar(&f.history, "history", "", "`file` that remembers earlier runs on this machine (default claims/history.json)")
 	fs.StringVar(&f.dir, "scratch", "", "`directory` for probes to write to, on the disk that is meant; by default the system's for temporary files")
@@ -99,19 +104,14 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 	if write == nil {
 		return fmt.Errorf("unknown format %q; known are text, json, junit, github", f.format)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	suite, err := claims.Read(file, path, catalog())
+	text, suite, err := readFile(path)
 	if err != nil {
 		return err
 	}
 	p := cli.NewProgress(stderr, f.quiet)
 	o := claims.Options{
 		Duration: f.duration, Samples: f.samples, Iterations: f.iterations, Warmup: f.warmup,
-		UntilDecided: f.untilDecided, Budget: f.budget, Dir: f.out, History: f.history,
+		UntilDecided: f.untilDecided, Budget: f.budget, Stress: f.stress, Dir: f.out, History: f.history,
 		Version: cli.Release, Say: func(line string) { p.Say("%s", line) },
 		Env: claims.Env{Dir: f.dir, Module: f.module, EngineURL: f.baseURL, Seed: f.seed},
 	}
@@ -129,6 +129,7 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 	if o.Env.NVML, err = native.Command("nvml"); err != nil {
 		return err
 	}
+	o.Beside = f.beside(ctx, suite, o.Env)
 	p.Say("collecting system information")
 	o.Machine = host.ReadMachine(ctx, host.MachineOptions{})
 	r, err := claims.Run(ctx, suite, o)
@@ -141,6 +142,11 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 	p.Clear()
 	if err := write(r); err != nil {
 		return err
+	}
+	if f.updateClaims {
+		if err := f.propose(r, text, o.Dir, stdout, p); err != nil {
+			return errors.Join(err, promised(r.Verdict))
+		}
 	}
 	p.Say("\nresults: %s", o.Dir)
 	return promised(r.Verdict)
