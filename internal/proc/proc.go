@@ -252,9 +252,9 @@ func lookup(env []string, name string) (string, bool) {
 // as shells do.
 const usualPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-// program finds the file to run. It is done here and not by exec.LookPath, which
+// Program finds the file that Start runs. It is done here and not by exec.LookPath, which
 // would look in our own environment's PATH.
-func (s Spec) program() (string, error) {
+func (s Spec) Program() (string, error) {
 	if len(s.Command) == 0 || s.Command[0] == "" {
 		return "", errors.New("no command given")
 	}

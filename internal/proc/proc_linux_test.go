@@ -330,7 +330,7 @@ while True:
 }
 
 func pythonPath(t *testing.T) string {
-	path, err := Spec{Command: []string{"python3"}}.program()
+	path, err := Spec{Command: []string{"python3"}}.Program()
 	need(t, err == nil, "python3")
 	return path
 }

@@ -30,14 +30,12 @@ func spawn(path string, args []string, attr *syscall.ProcAttr, cpus []int) (int,
 // pin binds the calling thread to processors. The kernel silently leaves out those
 // that we do not have, so it is asked what it made of the wish.
 func pin(cpus []int) (back func(), err error) {
-	var before, want, got unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return nil, fmt.Errorf("reading the CPU affinity: %w", err)
+	before, err := usable(cpus)
+	if err != nil {
+		return nil, err
 	}
+	var want, got unix.CPUSet
 	for _, c := range cpus {
-		if c < 0 || !before.IsSet(c) {
-			return nil, fmt.Errorf("CPU %d is not ours to use; we have %v", c, cpuList(&before))
-		}
 		want.Set(c)
 	}
 	if err := unix.SchedSetaffinity(0, &want); err != nil {
@@ -49,6 +47,27 @@ func pin(cpus []int) (back func(), err error) {
 		return nil, fmt.Errorf("the CPU affinity became %v, not %v", cpuList(&got), cpus)
 	}
 	return back, nil
+}
+
+// CheckCPUs refuses a set of processors that Start would refuse: one of which some
+// are not there, or not ours to use.
+func CheckCPUs(cpus []int) error {
+	_, err := usable(cpus)
+	return err
+}
+
+// usable gives the processors that we may use, if those that are wanted are among
+// them.
+func usable(cpus []int) (ours unix.CPUSet, err error) {
+	if err := unix.SchedGetaffinity(0, &ours); err != nil {
+		return ours, fmt.Errorf("reading the CPU affinity: %w", err)
+	}
+	for _, c := range cpus {
+		if c < 0 || !ours.IsSet(c) {
+			return ours, fmt.Errorf("CPU %d is not ours to use; we have %v", c, cpuList(&ours))
+		}
+	}
+	return ours, nil
 }
 
 func cpuList(s *unix.CPUSet) []int {

@@ -40,7 +40,7 @@ type handle struct {
 // Start runs the program under a supervisor. It returns when the program runs, or
 // with the reason why it does not; nothing is left behind then.
 func Start(s Spec) (*Process, error) {
-	path, err := s.program()
+	path, err := s.Program()
 	if err != nil {
 		return nil, fmt.Errorf("starting %q: %w", s.name(), err)
 	}
