@@ -70,6 +70,7 @@ const (
 const (
 	HostCPU             = "host_cpu_utilization_ratio"
 	HostCPUFrequency    = "host_cpu_frequency_hertz"
+	HostTemperature     = "host_temperature_celsius"
 	HostMemoryUsed      = "host_memory_used_bytes"
 	HostMemoryAvailable = "host_memory_available_bytes"
 	HostPressureCPU     = "host_pressure_cpu_seconds_total"
@@ -146,6 +147,7 @@ var readingNames = []ReadingName{
 	{GPUEngineProcess, "flag", false, "", 0, "1: the engine's process is among them. Absent where process ids are another namespace's."},
 	{HostCPU, "ratio", false, "", 0, "Share of time that a core, or without a device all of them, was busy."},
 	{HostCPUFrequency, "hertz", false, "", 0, "Clock of a core."},
+	{HostTemperature, "celsius", false, "", 0, "Temperature of a processor: that of its package where it has such a sensor, else its hottest."},
 	{HostMemoryUsed, "bytes", false, "", 0, "Memory in use."},
 	{HostMemoryAvailable, "bytes", false, "", 0, "Memory that is available without swapping."},
 	{HostPressureCPU, "seconds", true, "", 0, "Time in which something waited for a processor."},

@@ -25,20 +25,21 @@ type HostOptions struct {
 	Deadline time.Duration
 }
 
-// Host reads the machine: processors, memory, pressure, disks, networks. It has
-// a cadence of its own: on a machine with hundreds of processors /proc/stat
-// alone takes the kernel milliseconds.
+// Host reads the machine: processors, their temperature, memory, pressure, disks,
+// networks. It has a cadence of its own: on a machine with hundreds of processors
+// /proc/stat alone takes the kernel milliseconds.
 type Host struct {
 	o      HostOptions
 	guard  guard
 	filter *filter
 	env    context.Context // tells gopsutil the roots
 	next   time.Time       // of what is read once a second
-	clock  time.Time       // of the frequencies
+	clock  time.Time       // of the frequencies and temperatures
 	cores  map[string]cpu.TimesStat
 }
 
-// clockEvery is how often frequencies are read: asking interrupts the core.
+// clockEvery is how often frequencies and temperatures are read: asking interrupts
+// the core.
 const clockEvery = 5 * time.Second
 
 // NewHost makes the source. It reads nothing yet.
@@ -68,7 +69,7 @@ func (h *Host) Close() error {
 }
 
 // Read gives what there is to say now: pressure each time, the rest once a
-// second, frequencies every five.
+// second, frequencies and temperatures every five.
 func (h *Host) Read(ctx context.Context, emit func(assay.Reading)) error {
 	return h.guard.read(ctx, h.read, emit)
 }
@@ -89,6 +90,7 @@ func (h *Host) read(emit func(assay.Reading)) error {
 	if !now.Before(h.clock) {
 		h.clock = now.Add(clockEvery - tickSlack)
 		h.frequencies(emit)
+		h.temperatures(emit)
 	}
 	return errors.Join(h.processors(emit), h.memory(emit), h.disks(emit), h.networks(emit))
 }
