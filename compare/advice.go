@@ -50,10 +50,10 @@ func (b *bench) advice(a Analysis) ([]Advice, []Unanswered) {
 func (b *bench) unanswered() []Unanswered {
 	out := []Unanswered{}
 	if len(b.Analysis.Prices) == 0 {
-		out = append(out, Unanswered{"cost", "no price of an hour was given (analysis: prices)"})
+		out = append(out, Unanswered{"cost", "no price of an hour was given (analysis." + keyPrice + ")"})
 	}
 	if len(b.Analysis.SLO) == 0 {
-		out = append(out, Unanswered{"performance tiers", "no objectives were given to compare the engines with (analysis: slo)"})
+		out = append(out, Unanswered{"performance tiers", "no objectives were given to compare the engines with (analysis." + keySLO + ")"})
 	} else if n := b.objectivesNeed(); n > 0 {
 		out = append(out, Unanswered{"performance tiers", fmt.Sprintf("the percentiles of some runs rest on too few requests for the objectives: a run needs about %d", n)})
 	}
