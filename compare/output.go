@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -34,6 +33,9 @@ func WriteOutputs(dir string, e Experiment, a Analysis, o OutputOptions) error {
 		if err := replaceJSON(filepath.Join(dir, filepath.FromSlash(name)), v); err != nil {
 			return err
 		}
+	}
+	if err := writeReproduce(dir, e); err != nil {
+		return err
 	}
 	var md, html bytes.Buffer
 	if err := report.Markdown(&md, Page(e, a, false)); err != nil {
@@ -186,75 +188,4 @@ type recommendationsJSON struct {
 
 func recommendationsOf(a Analysis) recommendationsJSON {
 	return recommendationsJSON{ComparisonFormat, a.Experiment, a.Overall.Recommendation, a.Advice, a.Unanswered}
-}
-
-// Plot is one of the pictures.
-type Plot struct {
-	Name  string // of its file, without .png
-	Chart report.Chart
-}
-
-// Plots are the pictures that every experiment has. One without data
-// is there too, and shows that there is none.
-func Plots(e Experiment, a Analysis) []Plot {
-	const gib = 1 << 30
-	memory := bars(e, a, "memory_peak_bytes", gib, "memory of the processes, ")
-	memory = append(memory, bars(e, a, "gpu_memory_peak_bytes", gib, "memory of the GPU, ")...)
-	names := engineNames(e)
-	interval := confidence(a.Family.Confidence)
-	scaling := report.Chart{Title: "Throughput by workload", Kind: report.ChartBars, Categories: e.Workloads, X: report.Axis{Label: "workload"},
-		Y: report.Axis{Label: "output tokens", Unit: "tokens/s", Zero: true}, Note: "Means of runs with their " + interval + " interval."}
-	for _, engine := range names {
-		l := report.Line{Name: engine}
-		any := false
-		for _, w := range e.Workloads {
-			any = point(&l, a.of(engine, w, throughputMetric), 1) || any
-		}
-		if any {
-			scaling.Lines = append(scaling.Lines, l)
-		}
-	}
-	return []Plot{
-		{"latency_comparison", report.Chart{Title: "Latency of a whole answer", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
-			Y: report.Axis{Label: "mean time", Unit: "ms", Zero: true}, Lines: bars(e, a, latencyMetric, 1, ""), Note: "Means of runs with their " + interval + " interval; whether a difference is significant is in the table."}},
-		{"throughput_scaling", scaling},
-		{"memory_usage", report.Chart{Title: "Highest memory in use", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
-			Y: report.Axis{Label: "memory", Unit: "GiB", Zero: true}, Lines: memory, Note: "Means of runs' peaks."}},
-		{"gpu_utilization", report.Chart{Title: "GPU utilization", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
-			Y: report.Axis{Label: "utilization", Unit: "%", Zero: true}, Lines: bars(e, a, "gpu_utilization_mean", 0.01, ""), Note: "A duty cycle: it says that some kernel ran, not how well."}},
-	}
-}
-
-// bars are a metric by engine, one line a workload that has it.
-func bars(e Experiment, a Analysis, metric string, unit float64, prefix string) []report.Line {
-	var out []report.Line
-	for _, w := range e.Workloads {
-		l := report.Line{Name: prefix + w}
-		any := false
-		for _, engine := range engineNames(e) {
-			any = point(&l, a.of(engine, w, metric), unit) || any
-		}
-		if any {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-// point adds a figure to a line; one that is not there is a gap.
-func point(l *report.Line, f *Figure, unit float64) bool {
-	y, lo, hi := math.NaN(), math.NaN(), math.NaN()
-	if f != nil {
-		y, lo, hi = f.Mean.Est/unit, f.Mean.Lo/unit, f.Mean.Hi/unit
-	}
-	l.X, l.Y, l.Lo, l.Hi = append(l.X, float64(len(l.X))), append(l.Y, y), append(l.Lo, lo), append(l.Hi, hi)
-	return f != nil
-}
-
-func engineNames(e Experiment) []string {
-	var out []string
-	for _, x := range e.Engines {
-		out = append(out, x.Name)
-	}
-	return out
 }

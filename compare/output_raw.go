@@ -35,6 +35,7 @@ const (
 	maxRounds    = 1_000
 	maxName      = 200
 	maxFile      = 256 << 20
+	maxPackages  = 10_000
 )
 
 // ErrExperiment is a directory whose evidence is not of the format. What is
@@ -156,6 +157,12 @@ func (e *Experiment) check() error {
 			}
 		}
 	}
+	if len(e.Loads) > maxWorkloads || slices.ContainsFunc(e.Loads, func(l Load) bool { return !slices.Contains(e.Workloads, l.Workload) }) {
+		return errors.New("loads of workloads that are not there")
+	}
+	if slices.ContainsFunc(e.Engines, func(x Engine) bool { return len(x.Packages) > maxPackages }) {
+		return fmt.Errorf("an engine with over %d packages", maxPackages)
+	}
 	if e.Plan.Rounds < 0 || e.Plan.Rounds > 1_000_000 || e.Plan.Looks < 0 || e.Plan.Looks > 100 {
 		return fmt.Errorf("a plan of %d rounds with %d looks", e.Plan.Rounds, e.Plan.Looks)
 	}
@@ -187,6 +194,9 @@ func (e *Experiment) check() error {
 			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 				return fmt.Errorf("%s on %s, round %d: %s is %v", s.Engine, s.Workload, s.Round, clipName(name), v)
 			}
+		}
+		if err := s.checkExtras(); err != nil {
+			return fmt.Errorf("%s on %s, round %d: %w", s.Engine, s.Workload, s.Round, err)
 		}
 	}
 	return nil

@@ -37,13 +37,18 @@ func full() Experiment {
 		s.Metrics["gpu_utilization_mean"] = 0.7 + 0.01*float64(i%3)
 		s.Metrics["gpu_memory_peak_bytes"] = 10 << 30
 		s.Metrics["tokens_per_joule"] = 2.5
+		s.Series = map[string]Series{SeriesMemory: {At: []float64{0, 0.5}, Values: []float64{1 << 30, 2 << 30}}}
+		s.Counters = map[string]float64{"cycles": 100, "instructions": 250}
 	}
 	e.Samples = append(e.Samples, Sample{Engine: "crashed", Workload: "w", Round: 1, Failed: "it exited with 139", Metrics: map[string]float64{}, Client: assay.NoClient})
 	e.Node = assay.Node{ID: "n", Hostname: "box", OS: "linux", Arch: "amd64", CPU: "AMD EPYC", Cores: 2, MemoryBytes: 64 << 30, GPUs: []assay.GPU{{UUID: "g", Name: "GPU", MemoryBytes: 24 << 30}}}
 	e.Analysis = AnalysisAsk{Confidence: 0.95, RemoveOutliers: true, Threshold: 2, Test: "mann_whitney_u", Plots: true, Raw: true,
 		Prices: map[string]assay.Money{"": {Nano: 2_000_000_000, Currency: "USD"}}, SLO: []assay.Objective{{Metric: "ttft", Stat: "p99", Max: 100}}}
 	e.Config = json.RawMessage(`{"z":1,"a":["x"]}`)
-	e.Version = assay.Version{Assay: "test", Go: "go"}
+	e.Version = assay.Version{Assay: "test", Go: "go", BinarySHA256: "00"}
+	e.ConfigSHA256, e.Command = "11", []string{"assay", "compare", "f.yaml"}
+	e.Engines[0].Packages = []string{"torch==1"}
+	e.Loads = []Load{{"w", 4, "x"}}
 	e.Plan.Test, e.Plan.Adjust = testSignedRank, adjustHolm
 	e.Notes = []string{"a note"}
 	return e
@@ -87,8 +92,8 @@ func TestOutputsAreComplete(t *testing.T) {
 	want := []string{
 		"analysis/business_recommendations.json", "analysis/performance_analysis.json", "analysis/statistical_summary.json",
 		"comparison_table.md", "experiment.json",
-		"plots/gpu_utilization.png", "plots/latency_comparison.png", "plots/memory_usage.png", "plots/throughput_scaling.png",
-		"raw_data/a.json", "raw_data/b_i__.json", "raw_data/crashed.json", "report.html", "summary.json",
+		"plots/gpu_utilization.png", "plots/latency_comparison.png", "plots/memory_over_time.png", "plots/memory_usage.png", "plots/throughput_scaling.png",
+		"raw_data/a.json", "raw_data/b_i__.json", "raw_data/crashed.json", "report.html", "reproduce/a-requirements.txt", "reproduce/config.json", "summary.json",
 	}
 	if got := slices.Sorted(maps.Keys(first)); !slices.Equal(got, want) {
 		t.Errorf("files: %v", got)
@@ -236,6 +241,14 @@ func TestHostileExperimentsAreRefused(t *testing.T) {
 		"more ok than asked":  func(e *Experiment) { e.Samples[0].OK = 1000 },
 		"a plan of 101 looks": func(e *Experiment) { e.Plan.Looks = 101 },
 		"negative rounds":     func(e *Experiment) { e.Plan.Rounds = -1 },
+		"a load of nobody":    func(e *Experiment) { e.Loads = []Load{{"other", 1, "x"}} },
+		"a series backwards":  func(e *Experiment) { e.Samples[0].Series = map[string]Series{"m": {[]float64{2, 1}, []float64{1, 1}}} },
+		"half a series":       func(e *Experiment) { e.Samples[0].Series = map[string]Series{"m": {[]float64{2, 3}, []float64{1}}} },
+		"a long series": func(e *Experiment) {
+			e.Samples[0].Series = map[string]Series{"m": {make([]float64, 241), make([]float64, 241)}}
+		},
+		"a negative counter": func(e *Experiment) { e.Samples[0].Counters = map[string]float64{"cycles": -1} },
+		"too many packages":  func(e *Experiment) { e.Engines[0].Packages = make([]string, maxPackages+1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, e := t.TempDir(), made(3, 1, 1)

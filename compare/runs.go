@@ -213,6 +213,7 @@ func (e *Experiment) workloads(groups [][]reduced) {
 						name = fmt.Sprintf("%s (load %d)", clipName(base), n)
 					}
 					byPlan[string(b)] = name
+					e.Loads = append(e.Loads, loadOf(name, plan))
 					e.Workloads = append(e.Workloads, name)
 				}
 				r.names[i] = name
@@ -285,4 +286,17 @@ func addMean(sum, one map[string]float64, first bool, n float64) {
 			delete(sum, name)
 		}
 	}
+}
+
+// loadOf says how a stage loads an engine.
+func loadOf(workload string, plan assay.Stage) Load {
+	l := Load{Workload: workload}
+	if plan.Kind == assay.LoadClosed {
+		l.Concurrency = plan.Concurrency
+	}
+	// How long it goes on is no part of the work: a sweep scales it with the load.
+	plan.Name, plan.Run, plan.Concurrency = "", 0, 0
+	plan.Requests, plan.Warmups, plan.DurationNS, plan.RampUpNS, plan.GraceNS = 0, 0, 0, 0, 0
+	l.Work = WorkOf(plan)
+	return l
 }

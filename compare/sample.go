@@ -53,6 +53,12 @@ type Sample struct {
 	// Within are intervals of metrics from this run alone. They say how well the
 	// run knows its own figure, and decide nothing between engines.
 	Within map[string]assay.Quantity `json:"within_run,omitempty"`
+	// Series are figures over the time of this run, for charts: see SeriesMemory and
+	// SeriesGPUMemory. One that was not read is not there.
+	Series map[string]Series `json:"series,omitempty"`
+	// Counters are what the processors and the kernel counted in the engine's
+	// processes during the run; see CounterNames. One that they do not give is not there.
+	Counters map[string]float64 `json:"counters,omitempty"`
 }
 
 // Metric is one figure of a sample that engines are compared by.
@@ -97,6 +103,9 @@ type Engine struct {
 	// Lock is what identifies it: versions, hashes, flags, model. --locked
 	// refuses an engine that differs.
 	Lock map[string]string `json:"lock"`
+	// Packages are those of its Python, as name==version; none: it has none, or they
+	// could not be listed. The lock has their hash.
+	Packages []string `json:"python_packages,omitempty"`
 	// Isolation says in words how its processes were kept apart.
 	Isolation string `json:"isolation,omitempty"`
 	// Failed is why it was dropped; LogTail the end of its log then.
@@ -130,14 +139,19 @@ type Experiment struct {
 	Created int64         `json:"created_ns"`
 	Ended   int64         `json:"ended_ns"`
 	Version assay.Version `json:"version"`
-	Node    assay.Node    `json:"node"`
+	// Command is the command line that began it; empty: not known.
+	Command []string   `json:"command,omitempty"`
+	Node    assay.Node `json:"node"`
 	// ConfigSHA256 is of the resolved configuration, which is kept beside.
 	ConfigSHA256 string          `json:"config_sha256"`
 	Config       json.RawMessage `json:"config"`  // whoever ran it knows its form
 	Engines      []Engine        `json:"engines"` // in the order of the file; the first is the baseline
 	Workloads    []string        `json:"workloads"`
-	Plan         Plan            `json:"plan"`
-	Analysis     AnalysisAsk     `json:"analysis"`
+	// Loads say how workloads load an engine, for charts over it. A workload that is
+	// not among them is of an experiment of before them.
+	Loads    []Load      `json:"loads,omitempty"`
+	Plan     Plan        `json:"plan"`
+	Analysis AnalysisAsk `json:"analysis"`
 	// Status is complete, or partial: interrupted, or stopped by its time budget.
 	Status assay.Status `json:"status"`
 	Notes  []string     `json:"notes"`
@@ -155,7 +169,7 @@ type AnalysisAsk struct {
 	Test           string  `json:"significance_test"`
 	Plots          bool    `json:"generate_plots"`
 	Raw            bool    `json:"export_raw_data"`
-	// PricePerHour of the node for each engine or all ("" key), for advice.
+	// Prices of an hour of the node for each engine or all ("" key), for advice.
 	Prices map[string]assay.Money `json:"prices,omitempty"`
 	SLO    []assay.Objective      `json:"slo,omitempty"`
 }

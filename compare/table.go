@@ -44,11 +44,15 @@ func Page(e Experiment, a Analysis, charts bool) report.Page {
 		if charts {
 			add(rounds(e, a, w)...)
 		}
+		if t := countersTable(e, w); len(t.Rows) > 0 {
+			add(t)
+		}
 		if t := figureTable(e, a, w); len(t.Rows) > 0 {
 			add(t)
 		}
 	}
 	add(ending(a)...)
+	add(reproduction(e)...)
 	return p
 }
 
@@ -74,7 +78,7 @@ func Brief(e Experiment, a Analysis) report.Page {
 				return p
 			}
 		case report.Table:
-			if strings.HasPrefix(b.Title, figuresTitle) {
+			if strings.HasPrefix(b.Title, figuresTitle) || strings.HasPrefix(b.Title, countersTitle) {
 				continue // the page has them
 			}
 		}

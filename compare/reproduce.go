@@ -1,0 +1,138 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay/report"
+)
+
+// reproduceDir holds what repeating the experiment needs besides experiment.json.
+const reproduceDir = "reproduce"
+
+// reproduceConfig is the configuration as resolved. It is JSON, which is YAML.
+const reproduceConfig = "config.json"
+
+// requirementsFile is the list of an engine's Python packages, as pip reads it.
+func requirementsFile(fileName string) string { return fileName + "-requirements.txt" }
+
+// writeReproduce writes the files that the report's instructions name.
+func writeReproduce(dir string, e Experiment) error {
+	dir = filepath.Join(dir, reproduceDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of %s: %w", reproduceDir, err)
+	}
+	if repeatable(e) {
+		var b bytes.Buffer
+		if err := json.Indent(&b, e.Config, "", "  "); err != nil {
+			return fmt.Errorf("the configuration of the experiment: %w", err)
+		}
+		if err := replace(filepath.Join(dir, reproduceConfig), append(bytes.TrimSpace(b.Bytes()), '\n')); err != nil {
+			return err
+		}
+	}
+	for i, name := range fileNames(e.Engines) {
+		if p := e.Engines[i].Packages; len(p) > 0 {
+			if err := replace(filepath.Join(dir, requirementsFile(name)), []byte(strings.Join(p, "\n")+"\n")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// repeatable reports whether there is a configuration to run again: an experiment
+// of runs that were made elsewhere has none.
+func repeatable(e Experiment) bool { return len(e.Config) > 0 && e.ConfigSHA256 != "" }
+
+// reproduction is how to do the experiment again: the commands, and everything
+// that must be the same.
+func reproduction(e Experiment) []report.Block {
+	out := []report.Block{report.Heading{Text: "How to repeat this"}}
+	out = append(out, report.List{Head: "Commands", Items: reproduceSteps(e)})
+	t := report.Table{Title: "What must be the same", Columns: []report.Column{{Name: "of"}, {Name: "what", Words: true}, {Name: "is", Words: true}}}
+	put := func(of, what, is string) {
+		if is != "" && is != "0" {
+			t.Rows = append(t.Rows, []string{of, what, is})
+		}
+	}
+	put("assay", "version", e.Version.Assay)
+	put("assay", "built with", e.Version.Go)
+	put("assay", "binary_sha256", e.Version.BinarySHA256)
+	put("experiment", "id", e.ID)
+	put("experiment", "config_sha256", e.ConfigSHA256)
+	put("experiment", "seed", strconv.FormatUint(e.Plan.Seed, 10))
+	put("experiment", "rounds", strconv.Itoa(e.Plan.Rounds))
+	if e.Created > 0 {
+		put("experiment", "began", time.Unix(0, e.Created).UTC().Format(time.RFC3339))
+	}
+	put("machine", "system", strings.TrimSpace(e.Node.OS+" "+e.Node.Arch+" "+e.Node.Kernel))
+	put("machine", "processor", e.Node.CPU)
+	put("machine", "cores", strconv.Itoa(e.Node.Cores))
+	if e.Node.MemoryBytes > 0 {
+		put("machine", "memory", number(float64(e.Node.MemoryBytes)/gib)+" GiB")
+	}
+	for _, g := range e.Node.GPUs {
+		of := "GPU " + strconv.Itoa(g.Index)
+		put(of, "name", g.Name)
+		put(of, "driver", g.Driver)
+		put(of, "CUDA of the driver", g.CUDA)
+		put(of, "VBIOS", g.VBIOS)
+	}
+	for _, x := range e.Engines {
+		for _, k := range slices.Sorted(maps.Keys(x.Lock)) {
+			put(x.Name, k, x.Lock[k])
+		}
+		put(x.Name, "python_packages", strconv.Itoa(len(x.Packages)))
+		put(x.Name, "isolation", x.Isolation)
+	}
+	t.Note = "RESULTS is the directory of this report. --locked refuses an engine of which one of these rows differs, isolation apart. Names of variables without a value were passed on from the environment, and their values are not recorded."
+	return append(out, t)
+}
+
+// reproduceSteps are the commands, in the order to give them in.
+func reproduceSteps(e Experiment) []string {
+	var out []string
+	if len(e.Command) > 0 {
+		out = append(out, "It was begun with: "+shellWords(e.Command))
+	}
+	for i, name := range fileNames(e.Engines) {
+		if len(e.Engines[i].Packages) > 0 {
+			python := "Python"
+			if v := e.Engines[i].Lock["python"]; v != "" {
+				python += " " + v
+			}
+			out = append(out, fmt.Sprintf("For %s, in a new environment of %s: pip install --no-deps -r RESULTS/%s/%s", e.Engines[i].Name, python, reproduceDir, requirementsFile(name)))
+		}
+	}
+	if repeatable(e) {
+		out = append(out, fmt.Sprintf("Measure again, where relative paths lead to the same files: assay compare RESULTS/%s/%s --locked RESULTS --output AGAIN", reproduceDir, reproduceConfig))
+	} else {
+		out = append(out, "Nothing was started for it: its runs were made elsewhere, and each has its own configuration in its run.json")
+	}
+	return append(out, "Only analyse again: assay compare --analyze-only --results RESULTS")
+}
+
+// shellWords writes a command line so that a shell reads the same words.
+func shellWords(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		plain := func(r rune) bool {
+			return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=+,./:@%", r)
+		}
+		if w != "" && strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
+			out[i] = w
+		} else {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
