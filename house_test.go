@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"hammer":         {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},
 	"deploy":         {},
 
-	"compare/experiment": {"", "compare", "stat", "hammer", "journal", "summary", "telemetry", "inference", "internal/disk", "internal/proc"},
+	"compare/experiment": {"", "compare", "stat", "hammer", "journal", "summary", "telemetry", "inference", "internal/child", "internal/disk", "internal/proc"},
 
 	"ledger":         {"", "journal", "internal/disk", "internal/child"},
 	"ledger/outbox":  {"ledger", "internal/disk"},

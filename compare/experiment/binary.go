@@ -108,7 +108,7 @@ func (v *visiting) benchmark(ctx context.Context, w WorkloadConfig, dir string) 
 	if err != nil {
 		return compare.Sample{}, err
 	}
-	sum, peak, err := v.journalled(ctx, w, job, dir, journey)
+	sum, seen, err := v.journalled(ctx, w, job, dir, journey)
 	if err = errors.Join(err, journey.Close()); err != nil {
 		return compare.Sample{}, err
 	}
@@ -118,8 +118,12 @@ func (v *visiting) benchmark(ctx context.Context, w WorkloadConfig, dir string) 
 	}
 	// How late it was is known to the binary alone.
 	s.Client = assay.NoClient
-	if peak > 0 && *v.cfg.Monitoring.MemoryTracking {
-		s.Metrics["memory_peak_bytes"] = float64(peak)
+	s.Counters = seen.counters
+	if *v.cfg.Monitoring.MemoryTracking {
+		addMemory(&s, seen.memory)
+		if seen.exit.PeakRSSBytes > 0 { // it looks more often than we do
+			s.Metrics["memory_peak_bytes"] = max(s.Metrics["memory_peak_bytes"], float64(seen.exit.PeakRSSBytes))
+		}
 	}
 	if !*v.cfg.Monitoring.PowerMonitoring {
 		delete(s.Metrics, "tokens_per_joule")
@@ -128,17 +132,17 @@ func (v *visiting) benchmark(ctx context.Context, w WorkloadConfig, dir string) 
 }
 
 // journalled runs the binary and records its lines.
-func (v *visiting) journalled(ctx context.Context, w WorkloadConfig, job Job, dir string, j *journal.Writer) (assay.Summary, int64, error) {
+func (v *visiting) journalled(ctx context.Context, w WorkloadConfig, job Job, dir string, j *journal.Writer) (assay.Summary, watched, error) {
 	stopReading := v.readings(ctx, j)
 	began := time.Now()
 	lines := newLines(job, began, j.Request)
-	exit, err := v.execute(ctx, w, job, lines)
+	seen, err := v.execute(ctx, w, job, lines)
 	stopReading()
 	if err != nil {
-		return assay.Summary{}, 0, err
+		return assay.Summary{}, watched{}, err
 	}
-	if problems := append(lines.finish(), exitProblems(exit)...); len(problems) > 0 {
-		return assay.Summary{}, 0, &failure{why: "its output breaks the protocol: " + strings.Join(problems, "; "), tail: exit.LogTail}
+	if problems := append(lines.finish(), exitProblems(seen.exit)...); len(problems) > 0 {
+		return assay.Summary{}, watched{}, &failure{why: "its output breaks the protocol: " + strings.Join(problems, "; "), tail: seen.exit.LogTail}
 	}
 	plan := assay.Stage{
 		Name: w.Name, Kind: assay.LoadClosed, Concurrency: w.Concurrency, Requests: w.requests(), Warmups: w.warmups(),
@@ -156,28 +160,28 @@ func (v *visiting) journalled(ctx context.Context, w WorkloadConfig, job Job, di
 		{At: ended, Kind: assay.EventStageEnded, Stage: w.Name},
 	} {
 		if err := j.Event(e); err != nil {
-			return assay.Summary{}, 0, err
+			return assay.Summary{}, watched{}, err
 		}
 	}
 	if err := j.Checkpoint(assay.Checkpoint{
 		At: ended, Status: assay.StatusComplete, Stage: w.Name, StageN: 1, StageOf: 1,
 		ElapsedNS: ended - began.UnixNano(), Sent: lines.n, Done: lines.n,
 	}); err != nil {
-		return assay.Summary{}, 0, err
+		return assay.Summary{}, watched{}, err
 	}
 	rd, err := journal.Open(dir)
 	if err != nil {
-		return assay.Summary{}, 0, err
+		return assay.Summary{}, watched{}, err
 	}
 	sum, err := summary.Of(rd)
 	if err != nil {
-		return sum, 0, err
+		return sum, watched{}, err
 	}
 	sum.Status, sum.Client.Certificate = assay.StatusComplete, assay.NoClient
 	if sum.Stages[0].OK == 0 {
-		return sum, 0, &failure{why: "no request succeeded", tail: exit.LogTail}
+		return sum, watched{}, &failure{why: "no request succeeded", tail: seen.exit.LogTail}
 	}
-	return sum, exit.PeakRSSBytes, j.Summary(&sum)
+	return sum, seen, j.Summary(&sum)
 }
 
 // readings puts the machine's readings into the run until it is stopped.
@@ -211,33 +215,49 @@ func (v *visiting) readings(ctx context.Context, j *journal.Writer) (stop func()
 	}
 }
 
+// watched is what was seen of a binary from outside.
+type watched struct {
+	exit     proc.Exit
+	memory   []memoryPoint
+	counters map[string]float64
+}
+
 // execute runs the binary to its end, or ends it.
-func (v *visiting) execute(ctx context.Context, w WorkloadConfig, job Job, lines *lineReader) (proc.Exit, error) {
+func (v *visiting) execute(ctx context.Context, w WorkloadConfig, job Job, lines *lineReader) (seen watched, err error) {
 	spec := v.spec(v.e, filepath.Join(v.home, v.label+"-"+w.Name+".log"), v.fills(v.e, 0))
-	spec.Command = append([]string{binaryPath(v.e.BinaryPath)}, v.e.Args...)
+	spec.Command = v.command(v.e)
 	v.log.linef("%s: starting %q", v.e.Name, spec.Command)
 	within, cancel := context.WithTimeoutCause(ctx, time.Duration(w.Timeout), errTooLong)
 	defer cancel()
-	exit, err := runJob(within, spec, job, lines, func(p *proc.Process) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	memory, counted := func() []memoryPoint { return nil }, func() map[string]float64 { return nil }
+	seen.exit, err = runJob(within, spec, job, lines, func(p *proc.Process) {
 		v.isolated(v.e.Name, p.Isolation().String())
 		v.mon.follow(v.e.Name, p)
+		counted = v.count(v.e, p)
+		if *v.cfg.Monitoring.MemoryTracking {
+			memory = watchMemory(watching, p)
+		}
 	})
+	stop()
+	seen.memory, seen.counters = memory(), counted()
 	v.mon.follow("", nil)
-	v.log.linef("%s: %s", v.e.Name, exit)
-	if len(exit.Left) > 0 {
-		v.note("processes %v of %s could not be ended", exit.Left, v.e.Name)
+	v.log.linef("%s: %s", v.e.Name, seen.exit)
+	if len(seen.exit.Left) > 0 {
+		v.note("processes %v of %s could not be ended", seen.exit.Left, v.e.Name)
 	}
-	switch {
+	switch exit := seen.exit; {
 	case ctx.Err() != nil:
-		return exit, ctx.Err()
+		return seen, ctx.Err()
 	case err != nil:
-		return exit, err
+		return seen, err
 	case within.Err() != nil:
-		return exit, &failure{why: fmt.Sprintf("%v of %s", errTooLong, w.Timeout), tail: exit.LogTail}
+		return seen, &failure{why: fmt.Sprintf("%v of %s", errTooLong, w.Timeout), tail: exit.LogTail}
 	case exit.MemoryExceeded || exit.Signal != "" && !exit.Stopped:
-		return exit, &failure{why: "it " + exit.String(), tail: exit.LogTail}
+		return seen, &failure{why: "it " + exit.String(), tail: exit.LogTail}
 	}
-	return exit, nil
+	return seen, nil
 }
 
 // runJob gives a job to a binary and its output to lines, until it ends, ctx ends,

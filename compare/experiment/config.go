@@ -1,7 +1,10 @@
 package experiment
 
 import (
+	"fmt"
+
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 )
 
 // Config is an experiment as it was asked for. Resolved (see [ReadConfig]), it is
@@ -114,21 +117,21 @@ type WorkloadConfig struct {
 	Timeout assay.Duration `yaml:"timeout" json:"timeout"`
 }
 
-// AnalysisConfig is what the analysis is asked for; see [compare.AnalysisAsk].
+// AnalysisConfig is what the analysis is asked for; [compare.AnalysisKeys] has what
+// each member means, and the defaults.
 type AnalysisConfig struct {
-	ConfidenceLevel  float64 `yaml:"confidence_level" json:"confidence_level"` // 0: 0.95
+	ConfidenceLevel  float64 `yaml:"confidence_level" json:"confidence_level"`
 	RemoveOutliers   bool    `yaml:"remove_outliers" json:"remove_outliers"`
-	OutlierThreshold float64 `yaml:"outlier_threshold" json:"outlier_threshold"` // 0: 2
-	// SignificanceTest is signed_rank (also when empty) or mann_whitney_u.
-	SignificanceTest string `yaml:"significance_test" json:"significance_test"`
-	Adjust           string `yaml:"adjust" json:"adjust"`                 // holm (also when empty), bonferroni
-	GeneratePlots    *bool  `yaml:"generate_plots" json:"generate_plots"` // nil: true
-	ExportRawData    *bool  `yaml:"export_raw_data" json:"export_raw_data"`
+	OutlierThreshold float64 `yaml:"outlier_threshold" json:"outlier_threshold"` // 0: not said
+	SignificanceTest string  `yaml:"significance_test" json:"significance_test"`
+	Adjust           string  `yaml:"adjust" json:"adjust"`
+	GeneratePlots    *bool   `yaml:"generate_plots" json:"generate_plots"`
+	ExportRawData    *bool   `yaml:"export_raw_data" json:"export_raw_data"`
 	// Prices are of an hour of the node, as decimal text, by engine; "default" is
 	// for all others.
 	Prices   map[string]string `yaml:"price_per_hour" json:"price_per_hour,omitempty"`
-	Currency string            `yaml:"currency" json:"currency,omitempty"` // empty with prices: USD
-	SLO      []string          `yaml:"slo" json:"slo,omitempty"`           // such as ttft_p99<200ms
+	Currency string            `yaml:"currency" json:"currency,omitempty"`
+	SLO      []string          `yaml:"slo" json:"slo,omitempty"` // such as ttft_p99<200ms
 }
 
 // SystemConfig is the machine's part.
@@ -157,6 +160,9 @@ type MonitoringConfig struct {
 	GPUMetrics       *bool `yaml:"gpu_metrics" json:"gpu_metrics"`               // nil: true, as the others
 	MemoryTracking   *bool `yaml:"memory_tracking" json:"memory_tracking"`
 	PowerMonitoring  *bool `yaml:"power_monitoring" json:"power_monitoring"`
+	// HardwareCounters has perf stat count in the engines' processes. Absent in
+	// experiments of before it, whose hash must stay.
+	HardwareCounters *bool `yaml:"hardware_counters" json:"hardware_counters,omitempty"`
 }
 
 // PlanConfig is how much is measured.
@@ -219,4 +225,25 @@ func (w WorkloadConfig) temperature() *float64 {
 func (w WorkloadConfig) exact() bool {
 	t := w.temperature()
 	return t != nil && *t == 0
+}
+
+// load says how the workload loads an engine. How often it is repeated is no part
+// of the work.
+func (w WorkloadConfig) load() compare.Load {
+	l := compare.Load{Workload: w.Name}
+	if w.RequestRate == 0 {
+		l.Concurrency = w.Concurrency
+	}
+	w.Name, w.Description, w.Iterations, w.WarmupIterations, w.Concurrency, w.Timeout = "", "", 0, 0, 0, 0
+	l.Work = compare.WorkOf(w)
+	return l
+}
+
+// notes are remarks on what the configuration asks for and does not get.
+func (c Config) notes() []string {
+	out := []string{}
+	if t := c.Analysis.OutlierThreshold; t > 0 {
+		out = append(out, fmt.Sprintf("outlier_threshold: %g removes nothing: runs outside Tukey's fences are marked, and remove_outliers adds a trimmed mean beside the mean of all (docs/adr/010-outliers-are-marked.md)", t))
+	}
+	return out
 }

@@ -26,8 +26,9 @@ func (f *faults) add(path, format string, args ...any) {
 
 // namePattern keeps names usable as file names and in command lines.
 var (
-	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	envPattern  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	namePattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	envPattern      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	currencyPattern = regexp.MustCompile(`^[A-Za-z]{1,8}$`)
 )
 
 // Bounds on what one file can ask for.
@@ -230,15 +231,10 @@ func sameNumber(a, b *float64) bool { return a == nil && b == nil || a != nil &&
 func (c *Config) analysisFaults(f *faults) {
 	a := c.Analysis
 	shareFaults(f, "analysis.confidence_level", "the confidence level", a.ConfidenceLevel)
-	switch a.SignificanceTest {
-	case "", "signed_rank", "mann_whitney_u":
-	default:
-		f.add("analysis.significance_test", "significance_test %q is not known; known are signed_rank, mann_whitney_u", a.SignificanceTest)
-	}
-	switch a.Adjust {
-	case "", "holm", "bonferroni":
-	default:
-		f.add("analysis.adjust", "adjust %q is not known; known are holm, bonferroni", a.Adjust)
+	valueFaults(f, "significance_test", a.SignificanceTest)
+	valueFaults(f, "adjust", a.Adjust)
+	if a.Currency != "" && !currencyPattern.MatchString(a.Currency) {
+		f.add("analysis.currency", "currency is up to 8 letters such as USD, not %q", a.Currency)
 	}
 	if !(a.OutlierThreshold >= 0) || math.IsInf(a.OutlierThreshold, 0) {
 		f.add("analysis.outlier_threshold", "outlier_threshold must be positive")
@@ -256,6 +252,14 @@ func (c *Config) analysisFaults(f *faults) {
 		if _, err := assay.ParseObjective(s); err != nil {
 			f.add(fmt.Sprintf("analysis.slo[%d]", i), "%v", err)
 		}
+	}
+}
+
+// valueFaults refuses what the table of the analysis does not list; empty is what is
+// not said.
+func valueFaults(f *faults, key, v string) {
+	if k := compare.AnalysisKeyOf(key); v != "" && !slices.Contains(k.Values, v) {
+		f.add("analysis."+key, "%s %q is not known; known are %s", key, v, strings.Join(k.Values, ", "))
 	}
 }
 

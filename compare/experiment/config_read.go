@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -108,14 +109,16 @@ func (c *Config) fill() {
 		}
 	}
 	a := &c.Analysis
-	or(&a.ConfidenceLevel, 0.95)
-	or(&a.OutlierThreshold, 2)
-	or(&a.SignificanceTest, "signed_rank")
-	or(&a.Adjust, "holm")
-	orTrue(&a.GeneratePlots)
-	orTrue(&a.ExportRawData)
+	byTable := func(key string) string { return compare.AnalysisKeyOf(key).Default }
+	if level, err := strconv.ParseFloat(byTable("confidence_level"), 64); err == nil { // tested
+		or(&a.ConfidenceLevel, level)
+	}
+	or(&a.SignificanceTest, byTable("significance_test"))
+	or(&a.Adjust, byTable("adjust"))
+	orBool(&a.GeneratePlots, byTable("generate_plots") == "true")
+	orBool(&a.ExportRawData, byTable("export_raw_data") == "true")
 	if len(a.Prices) > 0 {
-		or(&a.Currency, "USD")
+		or(&a.Currency, byTable("currency"))
 	}
 	s := &c.System
 	if s.CoolDownSeconds == nil {
@@ -129,6 +132,7 @@ func (c *Config) fill() {
 	orTrue(&c.Monitoring.GPUMetrics)
 	orTrue(&c.Monitoring.MemoryTracking)
 	orTrue(&c.Monitoring.PowerMonitoring)
+	orTrue(&c.Monitoring.HardwareCounters)
 	x := &c.Experiment
 	or(&x.MaxRounds, max(100, x.Rounds))
 	if x.Pilot == nil {
@@ -153,10 +157,11 @@ func or[T comparable](v *T, instead T) {
 	}
 }
 
-func orTrue(v **bool) {
+func orTrue(v **bool) { orBool(v, true) }
+
+func orBool(v **bool, instead bool) {
 	if *v == nil {
-		*v = new(bool)
-		**v = true
+		*v = &instead
 	}
 }
 

@@ -1,12 +1,16 @@
 package experiment
 
 import (
+	"fmt"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/compare"
 )
 
 func seconds(s float64) assay.Duration { return assay.Duration(s * float64(time.Second)) }
@@ -98,6 +102,8 @@ func TestConfigFaultsHaveLineAndColumn(t *testing.T) {
 		{"test", goodConfig + "analysis: {significance_test: t}", "f:15:31: significance_test \"t\" is not known"},
 		{"price", goodConfig + "analysis: {price_per_hour: {a: much}}", "f:15:32: price of a"},
 		{"price of nobody", goodConfig + "analysis: {price_per_hour: {c: 1}}", "there is a price of c"},
+		{"a key that is none", goodConfig + "analysis: {prices: {a: 1}}", "prices"},
+		{"currency", goodConfig + "analysis: {currency: \"$ (US)\"}", "f:15:22: currency is up to 8 letters"},
 		{"slo", goodConfig + "analysis: {slo: [fast]}", "f:15:18:"},
 		{"not a number", goodConfig + "system: {max_memory_gb: .nan}", "f:15:25: max_memory_gb"},
 		{"env", swap("url: http://127.0.0.1:8000", "binary_path: ./b\n    env: {\"A=B\": c}"), "is not a variable"},
@@ -174,5 +180,42 @@ func TestAsk(t *testing.T) {
 	}
 	if a.Prices["a"].Nano != 350_000_000 || a.Prices[""].Currency != "USD" || a.SLO[0].Max != 200 || a.Confidence != 0.95 || !a.Plots {
 		t.Errorf("%+v", a)
+	}
+}
+
+// The table that the page is made from is what the code reads: it has each member
+// and no other, its defaults are those that a configuration gets, and what is not
+// among its values is refused.
+func TestAnalysisTableIsWhatIsRead(t *testing.T) {
+	c, err := ReadConfig(strings.NewReader(goodConfig+"analysis: {price_per_hour: {default: 1}}"), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members []string
+	v := reflect.ValueOf(c.Analysis)
+	for i := range v.NumField() {
+		key := v.Type().Field(i).Tag.Get("yaml")
+		members = append(members, key)
+		k := compare.AnalysisKeyOf(key)
+		if k.Key == "" {
+			t.Errorf("%s is not in the table", key)
+		}
+		if is := fmt.Sprint(reflect.Indirect(v.Field(i)).Interface()); k.Default != "" && is != k.Default {
+			t.Errorf("%s is %s unless said, and the table has %s", key, is, k.Default)
+		}
+		if len(k.Values) == 0 {
+			continue
+		}
+		for _, value := range append(k.Values, "other") {
+			_, err := ReadConfig(strings.NewReader(goodConfig+"analysis: {"+key+": "+value+"}"), "f")
+			if (err != nil) != (value == "other") {
+				t.Errorf("%s: %s: %v", key, value, err)
+			}
+		}
+	}
+	for _, k := range compare.AnalysisKeys() {
+		if !slices.Contains(members, k.Key) {
+			t.Errorf("the table has %s, and nothing reads it", k.Key)
+		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/internal/foreign"
-	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/journal"
 )
 
@@ -42,7 +41,7 @@ func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w Worklo
 	if c.Extra, err = extraBody(e, c.Backend, w.temperature()); err != nil {
 		return compare.Sample{}, err
 	}
-	peak := func() (float64, bool) { return 0, false }
+	memory := func() []memoryPoint { return nil }
 	if t.p != nil {
 		go func() {
 			select {
@@ -52,7 +51,7 @@ func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w Worklo
 			}
 		}()
 		if *x.cfg.Monitoring.MemoryTracking {
-			peak = watchMemory(within, t.p)
+			memory = watchMemory(within, t.p)
 		}
 	}
 	opt := hammer.Options{Version: x.opt.Version, Progress: func(cp assay.Checkpoint) {
@@ -61,7 +60,9 @@ func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w Worklo
 	if *x.cfg.Monitoring.GPUMetrics {
 		opt.NVML = x.opt.NVML
 	}
+	counted := x.count(e, t.p)
 	sum, err := hammer.Run(within, c, dir, opt)
+	counts := counted()
 	if err != nil {
 		if within.Err() != nil && ctx.Err() == nil {
 			err = errTooLong // hammer only knows that it was interrupted
@@ -73,9 +74,8 @@ func (x *trial) measure(ctx context.Context, t *target, e EngineConfig, w Worklo
 	if err != nil {
 		return compare.Sample{}, err
 	}
-	if bytes, ok := peak(); ok {
-		s.Metrics["memory_peak_bytes"] = bytes
-	}
+	addMemory(&s, memory())
+	s.Counters = counts
 	if !*x.cfg.Monitoring.PowerMonitoring {
 		delete(s.Metrics, "tokens_per_joule")
 	}
@@ -195,40 +195,6 @@ func (x *trial) writeCases() error {
 	return nil
 }
 
-// watchMemory looks at the tree's memory until ctx ends; then peak gives the most.
-func watchMemory(ctx context.Context, p *proc.Process) (peak func() (float64, bool)) {
-	var most int64
-	seen := false
-	done := make(chan struct{})
-	look := func() {
-		if rss, ok := p.RSS(); ok {
-			most, seen = max(most, rss), true
-		}
-	}
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(memoryEvery)
-		defer tick.Stop()
-		for {
-			look()
-			select {
-			case <-ctx.Done():
-				look()
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return func() (float64, bool) {
-		<-done
-		return float64(most), seen
-	}
-}
-
-// memoryEvery is how often a tree's memory is looked at: without a cgroup it
-// takes a walk through /proc, which should stay far below a hundredth of a core.
-const memoryEvery = 500 * time.Millisecond
-
 // sampleFrom reduces a run directory to a sample.
 func sampleFrom(dir string, sum assay.Summary, w WorkloadConfig, device *int) (compare.Sample, error) {
 	if len(sum.Stages) != 1 {
@@ -239,8 +205,13 @@ func sampleFrom(dir string, sum assay.Summary, w WorkloadConfig, device *int) (c
 		return compare.Sample{}, err
 	}
 	sum.GPUs = usedGPUs(sum.GPUs, rd.Manifest().Node.GPUs, device)
+	gpu, err := gpuMemory(rd, sum.GPUs)
+	if err != nil {
+		return compare.Sample{}, err
+	}
 	s := compare.SampleOf(sum)
 	s.Cases = w.cases()
+	addSeries(&s, compare.SeriesGPUMemory, gpu)
 	type sent struct {
 		at int64
 		ms float64

@@ -55,6 +55,9 @@ type Options struct {
 	// Environ is our environment, of which engines get PATH, HOME and what the
 	// configuration names.
 	Environ []string
+	// Command is the command line that began the experiment, for whoever repeats it;
+	// nil: it is not recorded.
+	Command []string
 	// Locked is what engines must be, by name, from an earlier experiment (see
 	// [compare.ReadLocks]); nil: whatever they are.
 	Locked map[string]map[string]string
@@ -79,14 +82,15 @@ type Progress struct {
 
 // trial is an experiment under way.
 type trial struct {
-	cfg     Config
-	opt     Options
-	dir     string
-	engines []EngineConfig // those that take part
-	log     *logbook
-	mon     *monitor
-	began   time.Time
-	used    time.Duration // by earlier processes of the same experiment
+	cfg      Config
+	opt      Options
+	dir      string
+	engines  []EngineConfig // those that take part
+	log      *logbook
+	mon      *monitor
+	counters counters
+	began    time.Time
+	used     time.Duration // by earlier processes of the same experiment
 
 	mu  sync.Mutex // guards exp.Notes
 	exp *compare.Experiment
@@ -115,13 +119,14 @@ func Run(ctx context.Context, c Config, dir string, o Options) (compare.Experime
 		Format: compare.ExperimentFormat, ID: ulid.Make().String(), Name: c.Benchmark.Name,
 		Created: time.Now().UnixNano(), Version: o.Version, Node: telemetry.DescribeNode(),
 		Config: config, ConfigSHA256: hash, Status: assay.StatusPartial, Paired: true,
-		Notes: []string{"hardware counters (perf stat) were not read"},
+		Notes: c.notes(), Command: o.Command,
 	}
 	if e.Analysis, err = c.ask(); err != nil {
 		return compare.Experiment{}, err
 	}
 	for _, w := range c.Workloads {
 		e.Workloads = append(e.Workloads, w.Name)
+		e.Loads = append(e.Loads, w.load())
 	}
 	x := &trial{cfg: c, opt: o, dir: dir, exp: &e}
 	return x.run(ctx)
@@ -147,6 +152,9 @@ func Resume(ctx context.Context, dir string, o Options) (compare.Experiment, err
 // run is what Run and Resume share.
 func (x *trial) run(ctx context.Context) (_ compare.Experiment, err error) {
 	x.engines, x.began = x.cfg.enabled(), time.Now()
+	if err := x.prerequisites(); err != nil {
+		return *x.exp, err
+	}
 	for _, d := range []string{"logs", "raw_data", "runs"} {
 		if err := os.MkdirAll(filepath.Join(x.dir, d), 0o755); err != nil {
 			return *x.exp, fmt.Errorf("making the experiment's directory: %w", err)
@@ -162,7 +170,13 @@ func (x *trial) run(ctx context.Context) (_ compare.Experiment, err error) {
 	}
 	defer x.mon.close()
 	x.log.linef("experiment %s in %s, configuration %s", x.exp.ID, x.dir, x.exp.ConfigSHA256)
+	for _, n := range x.cfg.notes() {
+		x.say("%s", n)
+	}
 	err = x.all(ctx)
+	if !x.mon.saw(assay.HostTemperature) {
+		x.note("this machine gives no temperature of its processors")
+	}
 	if ctx.Err() != nil {
 		err = ErrInterrupted
 	}
@@ -180,6 +194,7 @@ func (x *trial) all(ctx context.Context) error {
 	if err := x.identify(ctx); err != nil {
 		return err
 	}
+	x.findCounters(ctx)
 	if err := x.writeCases(); err != nil {
 		return fmt.Errorf("writing test cases: %w", err)
 	}

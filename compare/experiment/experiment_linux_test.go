@@ -20,6 +20,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/compare"
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/journal"
 )
@@ -39,6 +40,8 @@ func TestExperiment(t *testing.T) {
 	two := 2
 	c.Experiment.Pilot, c.Experiment.MaxRounds = &two, 1
 	c.Analysis.SLO = []string{"ttft_p50<200ms"}
+	c.Analysis.OutlierThreshold = 2
+	l.opt.Command = []string{"assay", "compare", "f.yaml"}
 	e, err := Run(t.Context(), c, l.dir, l.opt)
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +79,24 @@ func TestExperiment(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, s := range e.Samples {
+		m := s.Series[compare.SeriesMemory]
+		if len(m.At) == 0 || slices.Max(m.Values) > s.Metrics["memory_peak_bytes"] || m.At[len(m.At)-1] < 0 {
+			t.Errorf("%s %s: memory over time %+v, peak %g", s.Engine, s.Workload, m, s.Metrics["memory_peak_bytes"])
+		}
+		// A binary may be over before perf has found its threads, and that is noted.
+		notes := strings.Join(e.Notes, "; ")
+		if len(s.Counters) == 0 && !strings.Contains(notes, "hardware counters were not read: ") && !strings.Contains(notes, "the counters of some runs of "+s.Engine+" were not read: ") {
+			t.Errorf("%s %s has no counters, and nothing says why: %q", s.Engine, s.Workload, e.Notes)
+		}
+	}
+	t.Logf("counters of one run: %v; notes %q", e.Samples[0].Counters, e.Notes)
+	if !strings.Contains(strings.Join(e.Notes, "; "), "outlier_threshold: 2 removes nothing") {
+		t.Errorf("nothing answers outlier_threshold: %q", e.Notes)
+	}
+	if len(e.Loads) != 2 || e.Loads[0].Concurrency != 1 || e.Loads[1].Concurrency != 2 || e.Loads[0].Work == e.Loads[1].Work || len(e.Command) != 3 {
+		t.Errorf("loads %+v, command %q", e.Loads, e.Command)
+	}
 	// Every engine once a round, in the order of the seed.
 	var got, want []string
 	for _, s := range e.Samples {
@@ -101,7 +122,7 @@ func TestExperiment(t *testing.T) {
 	if said := l.said.String(); !strings.Contains(said, "plan: 1 rounds") || !strings.Contains(said, "round 1 of 1: fast") {
 		t.Error(said)
 	}
-	for file, want := range map[string]string{"benchmark.log": "fast: ready at", "system_metrics.log": "memory_used_bytes="} {
+	for file, want := range map[string]string{"benchmark.log": "fast: ready at", "system_metrics.log": " core_ratios="} {
 		if b, err := os.ReadFile(filepath.Join(l.dir, "logs", file)); err != nil || !strings.Contains(string(b), want) {
 			t.Errorf("%s: %v\n%s", file, err, b)
 		}
@@ -196,6 +217,8 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()'
 exec %s`
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	parttest.Program(t, garbage, []byte("\x00 is no program\n"))
 	c := quick(2,
 		l.engine("forks", `sleep 300 & (sleep 300 & sleep 300) & exec %s`),
 		l.engine("daemonises", daemon),
@@ -205,7 +228,7 @@ exec %s`
 		l.engine("stillborn", `echo no such GPU >&2; exit 3`),
 		l.engine("mortal", `(sleep 1.2; echo oh no >&2; kill -9 $$) & exec %s --ttft 300ms`),
 		l.engine("late", `echo still loading; sleep 300`),
-		EngineConfig{Name: "absent", Serve: &ServeConfig{Command: []string{"./no-such-engine", "{port}"}}},
+		EngineConfig{Name: "garbage", Serve: &ServeConfig{Command: []string{garbage, "{port}"}}},
 	)
 	c.Engines[7].Serve.ReadyTimeout = seconds(0.5)
 	c.System.MaxMemoryGB = 0.4
@@ -227,7 +250,7 @@ exec %s`
 		"stillborn": {2, "exited with code 3", "no such GPU"},
 		"mortal":    {2, "it ended in the middle of the workload: it ended by SIGKILL", "oh no"},
 		"late":      {2, "it was not ready within 500ms: Get", "still loading"},
-		"absent":    {2, "could not be started", ""},
+		"garbage":   {2, "could not be started", ""},
 	}
 	for _, r := range e.Engines {
 		want := outcomes[r.Name]

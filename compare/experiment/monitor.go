@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -43,6 +42,16 @@ type valued struct {
 // staleAfter is how long a reading speaks: sources may leave out what has not
 // changed for a second.
 const staleAfter = 5 * time.Second
+
+// speaks reports whether a reading is not too old. Clocks and temperatures are read
+// every five seconds, as asking for them disturbs the core.
+func (v valued) speaks(name string) bool {
+	stale := staleAfter
+	if name == assay.HostCPUFrequency || name == assay.HostTemperature {
+		stale *= 3
+	}
+	return time.Since(v.at) < stale
+}
 
 func newMonitor(ctx context.Context, x *trial) (*monitor, error) {
 	m := &monitor{x: x, last: map[reading]valued{}}
@@ -103,7 +112,7 @@ func (m *monitor) value(name, device string) (float64, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, ok := m.last[reading{name, device}]
-	return v.v, ok && time.Since(v.at) < staleAfter
+	return v.v, ok && v.speaks(name)
 }
 
 // follow says which engine's memory is shown; none with an empty name.
@@ -133,39 +142,14 @@ func (m *monitor) write(ctx context.Context, f *os.File) {
 	}
 }
 
-// line is the main readings now; what was not read is not there.
-func (m *monitor) line() string {
-	b := []byte(stamp(time.Now()))
-	put := func(label string, v float64) {
-		b = append(append(append(b, ' '), label...), '=')
-		b = strconv.AppendFloat(b, v, 'g', 6, 64)
-	}
-	add := func(label, name, device string) {
-		if v, ok := m.value(name, device); ok {
-			put(label, v)
-		}
-	}
-	add("cpu_ratio", assay.HostCPU, "")
-	add("memory_used_bytes", assay.HostMemoryUsed, "")
-	for _, g := range m.gpus {
-		at := fmt.Sprintf("gpu%d_", g.Index)
-		add(at+"utilization_ratio", assay.GPUUtilization, g.UUID)
-		add(at+"memory_used_bytes", assay.GPUMemoryUsed, g.UUID)
-		add(at+"temperature_celsius", assay.GPUTemperature, g.UUID)
-		if *m.x.cfg.Monitoring.PowerMonitoring {
-			add(at+"power_watts", assay.GPUPower, g.UUID)
-		}
-	}
+// saw reports whether a name was ever read.
+func (m *monitor) saw(name string) bool {
 	m.mu.Lock()
-	engine, p := m.engine, m.p
-	m.mu.Unlock()
-	if engine != "" {
-		b = append(b, " engine="+engine...)
-		if p != nil && *m.x.cfg.Monitoring.MemoryTracking {
-			if rss, ok := p.RSS(); ok {
-				put("engine_memory_bytes", float64(rss))
-			}
+	defer m.mu.Unlock()
+	for k := range m.last {
+		if k.name == name {
+			return true
 		}
 	}
-	return string(append(b, '\n'))
+	return false
 }

@@ -11,11 +11,11 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/inference"
 	"github.com/assay-bench/assay/internal/foreign"
@@ -26,7 +26,7 @@ import (
 func (x *trial) identify(ctx context.Context) error {
 	hashes := map[string]string{}
 	for _, e := range x.engines {
-		lock, err := x.lockOf(ctx, e, hashes)
+		lock, packages, err := x.lockOf(ctx, e, hashes)
 		if err != nil {
 			return fmt.Errorf("engine %s: %w", e.Name, err)
 		}
@@ -42,6 +42,9 @@ func (x *trial) identify(ctx context.Context) error {
 			return err
 		}
 		maps.Copy(x.exp.Engines[i].Lock, lock)
+		if len(packages) > 0 {
+			x.exp.Engines[i].Packages = packages
+		}
 	}
 	return nil
 }
@@ -82,62 +85,92 @@ func differs(engine string, must, is map[string]string) error {
 // toldKeys are those that the engine itself tells once it answers.
 var toldKeys = []string{"version", "model_served", "backend"}
 
-// lockOf is what identifies an engine before it is started.
-func (x *trial) lockOf(ctx context.Context, e EngineConfig, hashes map[string]string) (map[string]string, error) {
-	lock := map[string]string{"kind": e.kind()}
+// lockOf is what identifies an engine before it is started, and the packages of its
+// Python where it has one.
+func (x *trial) lockOf(ctx context.Context, e EngineConfig, hashes map[string]string) (lock map[string]string, packages []string, err error) {
+	lock = map[string]string{"kind": e.kind()}
 	put := func(k, v string) {
 		if v != "" {
 			lock[k] = v
 		}
-	}
-	hash := func(k, path string) error {
-		if path == "" {
-			return nil
-		}
-		if hashes[path] == "" {
-			x.log.linef("%s: hashing %s", e.Name, path)
-			h, err := hashPath(ctx, path)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // it may be a name in a registry of models
-			}
-			if err != nil {
-				return err
-			}
-			hashes[path] = h
-		}
-		put(k, hashes[path])
-		return nil
 	}
 	put("model", e.model())
 	put("url", e.URL)
 	if len(e.Extra) > 0 {
 		b, err := json.Marshal(e.Extra)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		put("extra_body", string(b))
 	}
 	if e.kind() == "url" {
-		return lock, nil // nothing of it is ours to look at
+		return lock, nil, nil // nothing of it is ours to look at
 	}
 	put("model_path", x.modelPath(e))
-	if err := hash("model_sha256", x.modelPath(e)); err != nil {
-		return nil, err
+	put("command", strings.Join(x.command(e), " "))
+	put("env", envWords(e))
+	put("gpu", x.gpuWords(func(g assay.GPU) string { return g.Name }))
+	put("gpu_driver", x.gpuWords(func(g assay.GPU) string { return g.Driver }))
+	put("cuda", x.gpuWords(func(g assay.GPU) string { return g.CUDA }))
+	file, err := x.program(e)
+	if err != nil {
+		return nil, nil, err
 	}
-	command := append([]string{binaryPath(e.BinaryPath)}, e.Args...)
-	dir := ""
-	if e.Serve != nil {
-		command, dir = e.Serve.Command, e.Serve.Dir
+	python, inPython := x.pythonOf(e, file)
+	for _, f := range []struct{ key, path string }{
+		{"model_sha256", x.modelPath(e)}, {"command_sha256", file}, {"script_sha256", x.script(e)},
+	} {
+		h, err := x.hashed(ctx, e, f.path, hashes)
+		if err != nil {
+			return nil, nil, err
+		}
+		put(f.key, h)
 	}
-	put("command", strings.Join(command, " "))
-	// A command that is not there is found out when it is started.
-	if file, ok := x.commandFile(command[0], dir); ok {
-		if err := hash("command_sha256", file); err != nil {
-			return nil, err
+	if !inPython {
+		return lock, nil, nil
+	}
+	version, packages, err := x.askPython(ctx, e, python)
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case err != nil:
+		x.note("the Python packages of %s are not known: %s", e.Name, foreign.Line(err.Error(), 300))
+		return lock, nil, nil
+	}
+	put("python", version)
+	put("python_packages_sha256", packagesHash(packages))
+	return lock, packages, nil
+}
+
+// hashed is the hash of a file or a directory, each of which is read once; empty
+// for one that is not there, which may be a name in a registry of models.
+func (x *trial) hashed(ctx context.Context, e EngineConfig, path string, known map[string]string) (string, error) {
+	if path == "" || known[path] != "" {
+		return known[path], nil
+	}
+	x.log.linef("%s: hashing %s", e.Name, path)
+	h, err := hashPath(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err == nil {
+		known[path] = h
+	}
+	return h, err
+}
+
+// gpuWords is what the GPUs that engines may use say of themselves, each thing once.
+func (x *trial) gpuWords(of func(assay.GPU) string) string {
+	var words []string
+	for _, g := range x.mon.gpus {
+		if d := x.cfg.System.GPUDevice; d != nil && g.Index != *d {
+			continue
+		}
+		if w := of(g); w != "" && !slices.Contains(words, w) {
+			words = append(words, w)
 		}
 	}
-	put("env", envWords(e))
-	return lock, nil
+	return strings.Join(words, ", ")
 }
 
 // envWords are the variables that the configuration sets, with their values, and
@@ -157,23 +190,6 @@ func envWords(e EngineConfig) string {
 	}
 	slices.Sort(pass)
 	return strings.Join(append(words, slices.Compact(pass)...), " ")
-}
-
-// commandFile finds the program that a command names, as starting it will.
-func (x *trial) commandFile(name, dir string) (string, bool) {
-	if strings.ContainsRune(name, filepath.Separator) {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		return name, true
-	}
-	path, _ := lookup(x.opt.Environ, "PATH")
-	for _, d := range filepath.SplitList(path) {
-		if file, err := exec.LookPath(filepath.Join(d, name)); err == nil && filepath.IsAbs(file) {
-			return file, true
-		}
-	}
-	return "", false
 }
 
 // describe asks an engine that answers what it is, and compares that with its

@@ -131,7 +131,7 @@ func (f *compareFlags) options(ctx context.Context, p *cli.Progress) (experiment
 		return experiment.Options{}, err
 	}
 	o := experiment.Options{
-		Version: cli.Version(), Supervisor: []string{self, "supervise"}, NVML: nvml, Environ: os.Environ(),
+		Version: cli.Version(), Command: os.Args, Supervisor: []string{self, "supervise"}, NVML: nvml, Environ: os.Environ(),
 		Log: p.Log(ctx),
 		Progress: func(x experiment.Progress) {
 			if x.Run != nil && p.Terminal() { // a log has a line for each run already
@@ -171,10 +171,12 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt experi
 		}
 		return e, dir, nil
 	case f.resume != "":
+		opt.Version = cli.MeasuringVersion()
 		e, err := experiment.Resume(ctx, f.resume, opt)
 		return e, f.resume, err
 	case len(args) > 1:
 		e, err := compare.FromRuns(args...)
+		e.Command = opt.Command
 		if err != nil {
 			return e, "", cli.Unknown(err)
 		}
@@ -208,6 +210,7 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt experi
 	if dir == "" {
 		return compare.Experiment{}, "", errors.New("say where the results go: --output DIR, or output_dir in the file")
 	}
+	opt.Version = cli.MeasuringVersion()
 	e, err := experiment.Run(ctx, c, dir, opt)
 	return e, dir, err
 }
@@ -251,7 +254,7 @@ func outcome(err error, e compare.Experiment, held []compare.GateResult, gates a
 	switch {
 	case errors.Is(err, experiment.ErrInterrupted):
 		return cli.Unknown(fmt.Errorf("interrupted; what there is was saved, and assay compare --resume %s goes on", dir))
-	case errors.Is(err, experiment.ErrAllFailed), errors.Is(err, experiment.ErrLocked), errors.Is(err, experiment.ErrBusy):
+	case errors.Is(err, experiment.ErrAllFailed), errors.Is(err, experiment.ErrLocked), errors.Is(err, experiment.ErrBusy), errors.Is(err, experiment.ErrMissing):
 		return cli.Unknown(err)
 	case err != nil && len(e.Samples) > 0:
 		return cli.Unknown(err)
