@@ -1,6 +1,6 @@
-"""llama.cpp's HTTP server in this process: llamacpp-serve.py MODEL.gguf PORT ALIAS.
+"""llama.cpp's HTTP server in this process: llamacpp-serve.py MODEL.gguf PORT ALIAS [THREADS].
 
-One thread, because two fight with the client on a machine of two cores; four
+One thread unless said, because two fight with the client on a machine of two cores; four
 slots, as the Ollama beside it has.
 """
 
@@ -10,7 +10,7 @@ import sys
 import xllamacpp
 
 
-def main(model, port, alias):
+def main(model, port, alias, threads=1):
     params = xllamacpp.CommonParams()
     params.model.path = model
     params.model_alias = {alias}
@@ -18,7 +18,7 @@ def main(model, port, alias):
     params.port = int(port)
     params.n_parallel = 4
     params.n_ctx = 4 * 2048
-    params.cpuparams.n_threads = 1
+    params.cpuparams.n_threads = int(threads)
     params.warmup = False
     params.endpoint_metrics = True
     server = xllamacpp.Server(params)  # kept: it stops when it is collected

@@ -205,7 +205,7 @@ func TestCheckBinary(t *testing.T) {
 		{"the example", "../../examples/benchmark-binary/bench.py", ""},
 		{"never mind the job", script("#!/bin/sh\nexit 0\n"), "it wrote 0 lines"},
 		{"fails", script("#!/bin/sh\necho no model >&2\nexit 4\n"), "it exited with code 4"},
-		{"chatter", script(change("def main():", "print('hello')\ndef main():")), "line 1: it is not a request line"},
+		{"chatter", script(change("def read_job():", "print('hello')\ndef read_job():")), "line 1: it is not a request line"},
 		{"wall clock in seconds", script(change("return WALL + time.monotonic_ns() - MONO", "return int(time.time())")), "line 1: sent_ns lies"},
 		{"any format", script(change(`if job.get("format") != "assay/benchmark-job/v1":`, "if False:")), "a job of a format that it cannot know"},
 		{"endless", script("#!/bin/sh\nexec yes '{}'\n"), "line 1: id must have"},

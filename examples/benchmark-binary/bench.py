@@ -18,7 +18,7 @@ def now():
 
 
 class Engine:
-    def generate(self, prompt, max_tokens, temperature):
+    def generate(self, prompt, max_tokens, temperature, ignore_eos):
         """Yields the tokens of an answer, each when it is there."""
         for n in range(max_tokens):
             time.sleep(0.001)
@@ -37,7 +37,7 @@ def measure(engine, job, number):
         case = job["test_cases"][number % len(job["test_cases"])]
     text = []
     try:
-        for token in engine.generate(case["prompt"], case["max_tokens"], case.get("temperature")):
+        for token in engine.generate(case["prompt"], case["max_tokens"], case.get("temperature"), job.get("ignore_eos", False)):
             line["last_ns"] = now()
             line.setdefault("first_ns", line["last_ns"])
             text.append(token)
@@ -51,16 +51,21 @@ def measure(engine, job, number):
     return line
 
 
-def main():
+def read_job():
+    """Gives the job, and ends the program if it is not one that it can do."""
     job = json.load(sys.stdin)
     if job.get("format") != "assay/benchmark-job/v1":
         sys.exit("this program does not know jobs of format %r" % job.get("format"))
     if "request_rate" in job:
         sys.exit("this program only runs closed loops")
-    engine = Engine()
+    return job
+
+
+def run(engine, job):
+    """Does the job, and writes a line for each request."""
     output = threading.Lock()
 
-    def run(numbers):
+    def requests(numbers):
         numbers, taking = iter(numbers), threading.Lock()
 
         def stream():
@@ -79,9 +84,9 @@ def main():
         for s in streams:
             s.join()
 
-    run(range(job["warmups"]))
-    run(range(job["warmups"], job["warmups"] + job["requests"]))
+    requests(range(job["warmups"]))
+    requests(range(job["warmups"], job["warmups"] + job["requests"]))
 
 
 if __name__ == "__main__":
-    main()
+    run(Engine(), read_job())

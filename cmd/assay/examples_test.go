@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// The example that needs nothing but this program, for one short round: it runs as
+// it stands, and says that one round decides nothing.
+func TestExampleTwoSimulators(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes are held together on Linux only")
+	}
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "assay"), ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b, err := os.ReadFile(filepath.Join("..", "..", "examples", "compare", "two-simulators.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(b), "  rounds: 10\n", "  rounds: 1\n", 1)
+	text = regexp.MustCompile(`iterations: \d+, warmup_iterations: \d+`).ReplaceAllString(text, "iterations: 4, warmup_iterations: 1")
+	file, out := filepath.Join(bin, "short.yaml"), filepath.Join(bin, "out")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin, "assay"), "compare", file, "--output", out)
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if !strings.Contains(string(said), "not enough data") {
+		t.Errorf("it does not say that one round decides nothing:\n%s", said)
+	}
+	var sum struct {
+		Summary struct {
+			Fastest string `json:"fastest_engine"`
+		}
+	}
+	if b, err = os.ReadFile(filepath.Join(out, "summary.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &sum); err != nil || sum.Summary.Fastest != "tied" {
+		t.Errorf("fastest %q, %v", sum.Summary.Fastest, err)
+	}
+	html, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Throughput over concurrency", "Memory over time", "How to repeat this", "RESULTS/reproduce/config.json"} {
+		if !strings.Contains(string(html), want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	// What it says is how to repeat it can be read, and names the same engines.
+	again := exec.Command(filepath.Join(bin, "assay"), "compare", filepath.Join(out, "reproduce", "config.json"), "--locked", out, "--engines", "nobody", "--output", filepath.Join(bin, "again"))
+	if said, err := again.CombinedOutput(); err == nil || !strings.Contains(string(said), "the file has four_slots, eight_slots") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
