@@ -18,6 +18,14 @@ func refuseUnknownWords(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
+	// Cobra asks for help before it looks at the words.
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if misnamed(cmd) == nil {
+			help(cmd, args)
+		}
+	})
+	root.InitDefaultHelpFlag()
 	for _, c := range root.Commands() {
 		group(c)
 	}
@@ -27,6 +35,7 @@ func refuseUnknownWords(root *cobra.Command) {
 const suggestWithin = 2
 
 func group(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag() // a flag that is not known yet would take the next word for its value
 	for _, c := range cmd.Commands() {
 		group(c)
 	}
@@ -44,6 +53,21 @@ func group(cmd *cobra.Command) {
 	}
 }
 
+// misnamed refuses the words that a command line named a command by, as far as
+// they are none. It is for a command whose flags were read, which stands for its
+// help: what a command does with its words when it runs is its own affair.
+func misnamed(cmd *cobra.Command) error {
+	words := cmd.Flags().Args()
+	if cmd.HasSubCommands() && len(words) > 0 {
+		return unknownWord(cmd, words[0])
+	}
+	if cmd.Name() == helpName && cmd.Parent() == cmd.Root() {
+		_, err := topic(cmd.Root(), words)
+		return err
+	}
+	return nil
+}
+
 // unknownWord refuses a word that is none of a command's.
 func unknownWord(cmd *cobra.Command, word string) error {
 	advice := fmt.Sprintf("%s --help lists its commands", cmd.CommandPath())
@@ -55,23 +79,30 @@ func unknownWord(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("unknown command %q for %q: %s", word, cmd.CommandPath(), advice)
 }
 
+const helpName = "help"
+
 // newHelp replaces cobra's own, which reports success for a word that it does not
 // know.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND]",
+		Use:   helpName + " [COMMAND]",
 		Short: "Help about a command",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			about, rest, err := cmd.Root().Find(args)
+			about, err := topic(cmd.Root(), args)
 			if err != nil {
 				return err
 			}
-			if len(rest) > 0 {
-				return unknownWord(about, rest[0])
-			}
-			about.InitDefaultHelpFlag() // so that the help has it
 			return about.Help()
 		},
 	}
+}
+
+// topic is the command that words name.
+func topic(root *cobra.Command, words []string) (*cobra.Command, error) {
+	about, rest, err := root.Find(words)
+	if err == nil && len(rest) > 0 {
+		err = unknownWord(about, rest[0])
+	}
+	return about, err
 }

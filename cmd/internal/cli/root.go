@@ -132,6 +132,9 @@ const maxError = 64 << 10
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = misnamed(cmd)
+	}
 	if err != nil {
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), foreign.Clip(err.Error(), maxError))
 	}

@@ -53,13 +53,19 @@ func walk(cmd *cobra.Command, path []string, visit func(*cobra.Command, []string
 }
 
 // refused has a word that is not there refused, with a suggestion where one is
-// meant, both as a command and as a topic of help.
+// meant: as a command and as a topic of help, and wherever help is asked for.
 func refused(t *testing.T, root func() *cobra.Command, path []string, word, meant string) {
 	t.Helper()
 	for _, args := range [][]string{
 		append(slices.Clone(path), word),
 		append(slices.Clone(path), word, "DIR"),
+		append(slices.Clone(path), word, "--help"),
+		append(slices.Clone(path), word, "-h"),
+		append(slices.Clone(path), "--help", word),
+		append(append([]string{"--help"}, path...), word),
 		append(append([]string{"help"}, path...), word),
+		append(append([]string{"help"}, path...), word, "--help"),
+		append(append([]string{"help", "-h"}, path...), word),
 	} {
 		code, out, errs := run(t, root, args...)
 		if code != cli.ExitUsage {
@@ -74,7 +80,7 @@ func refused(t *testing.T, root func() *cobra.Command, path []string, word, mean
 // helped has the help of a command that is there.
 func helped(t *testing.T, root func() *cobra.Command, path []string) {
 	t.Helper()
-	for _, args := range [][]string{append([]string{"help"}, path...), append(slices.Clone(path), "--help")} {
+	for _, args := range [][]string{append([]string{"help"}, path...), append(slices.Clone(path), "--help"), append([]string{"-h"}, path...)} {
 		if code, out, errs := run(t, root, args...); code != cli.ExitOK || out == "" || errs != "" {
 			t.Errorf("%q: exit %d, printed %q and %q", args, code, out, errs)
 		}
