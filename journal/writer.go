@@ -103,7 +103,7 @@ func open(dir string, flag int) (*Writer, error) {
 		}
 		w.files[i] = &appender{name: name, f: f, wake: wake}
 		if i == 0 {
-			if err := lock(f); err != nil {
+			if w.files[i].f, err = lock(f); err != nil {
 				return fail(err)
 			}
 		}
@@ -117,19 +117,27 @@ func open(dir string, flag int) (*Writer, error) {
 	return w, nil
 }
 
-// lock takes the run for this process until the file is closed or the process
-// ends, however it ends, so that a killed run is never locked. Where there are no
-// locks nothing keeps two processes from writing one run.
-func lock(f *os.File) error {
+// lock takes the run for this process until the file that it gives is closed or
+// the process ends, however it ends, so that a killed run is never locked. Where
+// there are no locks nothing keeps two processes from writing one run.
+func lock(f *os.File) (file, error) {
 	free, err := disk.LockProbed(f)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return nil
+		return f, nil
 	case err == nil && !free:
-		return ErrInUse
+		err = ErrInUse
 	}
-	return err
+	if err != nil {
+		return f, err
+	}
+	return locked{f}, nil
 }
+
+// locked is a file whose lock ends when it is closed, whoever inherited it.
+type locked struct{ *os.File }
+
+func (l locked) Close() error { return disk.Unlock(l.File) }
 
 // flusher runs until Close. It keeps no error: an appender does.
 func (w *Writer) flusher(wake <-chan struct{}) {

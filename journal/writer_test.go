@@ -169,16 +169,16 @@ func TestCheckpointCoversWhatWasRecorded(t *testing.T) {
 
 // fullFile is a disk with so many bytes left.
 type fullFile struct {
-	*os.File
+	file
 	left int
 }
 
 func (f *fullFile) Write(b []byte) (int, error) {
 	if len(b) <= f.left {
 		f.left -= len(b)
-		return f.File.Write(b)
+		return f.file.Write(b)
 	}
-	n, err := f.File.Write(b[:f.left])
+	n, err := f.file.Write(b[:f.left])
 	f.left = 0
 	return n, errors.Join(syscall.ENOSPC, err)
 }
@@ -189,7 +189,7 @@ func TestDiskFull(t *testing.T) {
 	w, dir := create(t)
 	line := len(AppendRequest(nil, sampleRequest())) + 1
 	a := w.files[requests]
-	a.f = &fullFile{a.f.(*os.File), 3*line + line/2}
+	a.f = &fullFile{a.f, 3*line + line/2}
 	for range 10 {
 		if err := w.Request(sampleRequest()); err != nil {
 			t.Fatal(err)

@@ -15,10 +15,11 @@ import (
 // logbook is logs/benchmark.log: what was done, a line for each thing with its
 // time. It is locked while it is open: no two processes run one experiment.
 type logbook struct {
-	mu  sync.Mutex
-	f   *os.File
-	log *slog.Logger
-	err error
+	mu   sync.Mutex
+	f    *os.File
+	shut func() error // closes f, and ends its lock if there is one
+	log  *slog.Logger
+	err  error
 }
 
 func openLog(path string, log *slog.Logger) (*logbook, error) {
@@ -26,9 +27,10 @@ func openLog(path string, log *slog.Logger) (*logbook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}
+	shut := func() error { return disk.Unlock(f) }
 	free, err := disk.TryLock(f)
 	if errors.Is(err, errors.ErrUnsupported) {
-		free, err = true, nil // nothing can keep others out here
+		free, err, shut = true, nil, f.Close // nothing can keep others out here
 	}
 	if err == nil && !free {
 		err = ErrBusy
@@ -40,7 +42,7 @@ func openLog(path string, log *slog.Logger) (*logbook, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &logbook{f: f, log: log}, nil
+	return &logbook{f: f, shut: shut, log: log}, nil
 }
 
 // linef writes a line. An error of writing is kept for close.
@@ -62,7 +64,7 @@ func (l *logbook) sayf(format string, args ...any) {
 func (l *logbook) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.f.Close(); l.err == nil && err != nil {
+	if err := l.shut(); l.err == nil && err != nil {
 		l.err = fmt.Errorf("closing the log: %w", err)
 	}
 	return l.err

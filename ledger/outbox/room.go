@@ -35,7 +35,7 @@ func lockDir(dir string) (unlock func(), err error) {
 	for end := time.Now().Add(lockWait); ; time.Sleep(time.Millisecond) {
 		ok, err := disk.TryLock(f)
 		if ok {
-			return func() { _ = f.Close() }, nil
+			return func() { _ = disk.Unlock(f) }, nil // nothing was written through it
 		}
 		if err == nil && time.Now().After(end) {
 			err = fmt.Errorf("another process has held %s for %v: is one stopped?", f.Name(), lockWait)
@@ -85,7 +85,7 @@ func takes(sub string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
+	defer func() { _ = disk.Unlock(f) }() // nothing was written through it
 	dead, err := disk.TryLock(f)
 	if err != nil {
 		return 0, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -270,10 +271,13 @@ func (s *spool) setRoom(n int64) error { return s.room.Truncate(n) }
 // release closes the files; the lock is free from then on.
 func (s *spool) release() {
 	s.closeRead()
-	for _, f := range []*os.File{s.acked, s.room, s.lock} {
+	for _, f := range []*os.File{s.acked, s.room} {
 		if f != nil {
 			_ = f.Close() // what must last was synced
 		}
+	}
+	if s.lock != nil {
+		_ = disk.Unlock(s.lock) // nothing was written through it
 	}
 }
 
