@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"ledger":         {"", "journal", "internal/disk", "internal/child"},
 	"ledger/outbox":  {"ledger", "internal/disk"},
 	"ledger/kafka":   {"", "ledger", "ledger/outbox"},
-	"ledger/tlog":    {"ledger", "internal/parallel"},
+	"ledger/tlog":    {"ledger", "internal/disk", "internal/parallel"},
 	"ledger/witness": {"ledger", "internal/disk"},
 	"ledger/notary":  {"ledger", "ledger/tlog", "internal/disk", "internal/parallel"},
 

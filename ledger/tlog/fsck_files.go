@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/transparency-dev/tessera/api/layout"
+
+	"github.com/assay-bench/assay/internal/disk"
 )
 
 // Tessera's own files, which a log has while somebody appends to it.
@@ -198,7 +200,7 @@ func belongs(name string, size uint64) belonging {
 			return isTemporary
 		}
 	}
-	if dir, base := path.Split(name); strings.HasPrefix(base, tempPrefix) && (dir == "" || strings.HasPrefix(dir, "tile/")) {
+	if dir, base := path.Split(name); disk.Unfinished(base) && (dir == "" || strings.HasPrefix(dir, "tile/")) {
 		return isTemporary
 	}
 	return isForeign

@@ -14,6 +14,7 @@ import (
 	"github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -236,7 +237,7 @@ func (m *Monitor) remember(c ledger.Checkpoint) error {
 		return fmt.Errorf("remember the checkpoint: %w", err)
 	}
 	defer root.Close()
-	if err := writeFile(root, name, c.Raw, true); err != nil {
+	if err := writeFile(root, name, c.Raw, disk.PowerCut); err != nil {
 		return fmt.Errorf("remember the checkpoint: %w", err)
 	}
 	m.last = c
@@ -271,7 +272,7 @@ func (m *Monitor) alarm(kind error, now []byte, format string, args ...any) erro
 		if n, err := countEvidence(root, name); err != nil || n >= maxEvidence {
 			return errors.Join(a, fmt.Errorf("keep the evidence: there are %d files already: %w", n, errOr(err)))
 		}
-		if err := writeFile(root, file, p.raw, true); err != nil {
+		if err := writeFile(root, file, p.raw, disk.PowerCut); err != nil {
 			return errors.Join(a, fmt.Errorf("keep the evidence: %w", err))
 		}
 		a.Evidence = append(a.Evidence, filepath.Join(filepath.Dir(m.o.State), file))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/transparency-dev/tessera/api/layout"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -194,11 +195,7 @@ func rename(temp, into string) error {
 	if err := os.Rename(temp, into); err != nil {
 		return err
 	}
-	parent, err := os.OpenRoot(filepath.Dir(into))
-	if err != nil {
-		return err
-	}
-	return errors.Join(syncDir(parent, "."), parent.Close())
+	return disk.SyncDir(filepath.Dir(into))
 }
 
 // gather takes each bundle from the first source that has it.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/transparency-dev/tessera/api/layout"
 
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -134,8 +135,8 @@ func (s *store) flush() error {
 		return err
 	}
 	for _, dir := range slices.Sorted(maps.Keys(s.dirty)) {
-		if err := syncDir(s.root, dir); err != nil {
-			return err
+		if err := disk.SyncDirIn(s.root, filepath.FromSlash(dir)); err != nil {
+			return fmt.Errorf("sync directory %s: %w", dir, err)
 		}
 	}
 	clear(s.dirty)
@@ -148,7 +149,7 @@ func (s *store) commit(raw []byte) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	if err := writeFile(s.root, layout.CheckpointPath, raw, true); err != nil {
+	if err := writeFile(s.root, layout.CheckpointPath, raw, disk.PowerCut); err != nil {
 		return err
 	}
 	for _, p := range s.stale {
@@ -175,7 +176,7 @@ func (s *store) put(name string, b []byte) error {
 		}
 	}
 	s.dirty[dir] = true
-	if err := writeFile(s.root, name, b, false); err != nil {
+	if err := writeFile(s.root, name, b, disk.Content); err != nil {
 		return err
 	}
 	if path.Ext(dir) != ".p" {
