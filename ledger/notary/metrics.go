@@ -2,11 +2,13 @@ package notary
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/assay-bench/assay/internal/promtext"
 )
 
 // counters are what a notary tells of itself. All since its start, but sizes.
@@ -133,26 +135,20 @@ func (c *counters) grew() (uint64, time.Time) {
 	return c.size, c.sizeSince
 }
 
-// write gives the counters as Prometheus text.
-func (c *counters) write(w io.Writer) {
+// page adds the counters to a page for Prometheus.
+func (c *counters) page(p *promtext.Page) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one := func(name, kind, help string, value any) {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)
-	}
-	one("assay_notary_log_entries", "gauge", "Entries in the log, published or not.", c.size)
-	one("assay_notary_logged_total", "counter", "Entries logged since the start.", c.logged)
-	one("assay_notary_events_total", "counter", "Operation events passed over.", c.events)
-	one("assay_notary_duplicates_total", "counter", "Records whose id is in the log already.", c.doubles)
-	one("assay_notary_reread_total", "counter", "Records that were dealt with before this start.", c.again)
-	const refused = "assay_notary_refused_total"
-	fmt.Fprintf(w, "# HELP %s Records refused, by reason.\n# TYPE %s counter\n", refused, refused)
+	p.Gauge("assay_notary_log_entries", "Entries in the log, published or not.", float64(c.size))
+	p.Counter("assay_notary_logged_total", "Entries logged since the start.", float64(c.logged))
+	p.Counter("assay_notary_events_total", "Operation events passed over.", float64(c.events))
+	p.Counter("assay_notary_duplicates_total", "Records whose id is in the log already.", float64(c.doubles))
+	p.Counter("assay_notary_reread_total", "Records that were dealt with before this start.", float64(c.again))
 	for _, r := range slices.Sorted(maps.Keys(c.refused)) {
-		fmt.Fprintf(w, "%s{reason=%q} %d\n", refused, r, c.refused[r])
+		p.Counter("assay_notary_refused_total", "Records refused, by reason.", float64(c.refused[r]), "reason", string(r))
 	}
-	const lag = "assay_notary_lag_records"
-	fmt.Fprintf(w, "# HELP %s Records of the partition that wait, as of the last look.\n# TYPE %s gauge\n", lag, lag)
-	for _, p := range slices.Sorted(maps.Keys(c.ends)) {
-		fmt.Fprintf(w, "%s{partition=\"%d\"} %d\n", lag, p, max(0, c.ends[p]-c.handled[p]))
+	for _, part := range slices.Sorted(maps.Keys(c.ends)) {
+		p.Gauge("assay_notary_lag_records", "Records of the partition that wait, as of the last look.",
+			float64(max(0, c.ends[part]-c.handled[part])), "partition", strconv.Itoa(int(part)))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/transparency-dev/tessera/api/layout"
 
+	"github.com/assay-bench/assay/internal/promtext"
 	"github.com/assay-bench/assay/ledger/tlog"
 )
 
@@ -181,14 +182,14 @@ func (n *Notary) serveHealth(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (n *Notary) serveMetrics(w http.ResponseWriter, _ *http.Request) {
-	var b strings.Builder
-	n.m.write(&b)
+	var p promtext.Page
+	n.m.page(&p)
 	// A checkpoint that is not there has no size and no age: the lines are left out.
 	if raw, size, err := published(n.checkpointPath()); err == nil && raw != nil {
-		fmt.Fprintf(&b, "# HELP assay_notary_checkpoint_entries Entries under the published checkpoint.\n# TYPE assay_notary_checkpoint_entries gauge\nassay_notary_checkpoint_entries %d\n", size)
+		p.Gauge("assay_notary_checkpoint_entries", "Entries under the published checkpoint.", float64(size))
 		if st, err := os.Stat(n.checkpointPath()); err == nil {
-			fmt.Fprintf(&b, "# HELP assay_notary_checkpoint_age_seconds Time since the checkpoint was published.\n# TYPE assay_notary_checkpoint_age_seconds gauge\nassay_notary_checkpoint_age_seconds %.3f\n", n.o.Now().Sub(st.ModTime()).Seconds())
+			p.Gauge("assay_notary_checkpoint_age_seconds", "Time since the checkpoint was published.", n.o.Now().Sub(st.ModTime()).Seconds())
 		}
 	}
-	answer(w, http.StatusOK, "no-store", "text/plain; version=0.0.4; charset=utf-8", []byte(b.String()))
+	answer(w, http.StatusOK, "no-store", promtext.ContentType, p.Bytes())
 }

@@ -140,7 +140,7 @@ func TestMetrics(t *testing.T) {
 		`assay_witness_refused_total{log="log.test/a",status="500"} 1`,
 		`assay_witness_found_total{log="log.test/a",found="fork"} 1`, `assay_witness_found_total{log="log.test/a",found="mismatch"} 1`, `assay_witness_found_total{log="log.test/a",found="shrunk"} 1`,
 		`assay_witness_healthy{log="log.test/a"} 0`, `assay_witness_healthy{log="log.test/b"} 1`,
-		`assay_witness_log_entries{log="log.test/a"} 8`, `assay_witness_cosigned_time_seconds{log="log.test/a"} 1800000000`,
+		`assay_witness_log_entries{log="log.test/a"} 8`, `assay_witness_cosigned_time_seconds{log="log.test/a"} 1.8e+09`,
 		"# TYPE assay_witness_cosigned_total counter", "# HELP assay_witness_log_entries ",
 	} {
 		if !strings.Contains(body, want) {

@@ -1,12 +1,12 @@
 package witness
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/assay-bench/assay/internal/promtext"
 )
 
 // counters are what a witness tells of itself, since its start. They have a lock
@@ -55,46 +55,35 @@ func (w *Witness) done(l *log, err error) {
 func (w *Witness) serveMetrics(rw http.ResponseWriter, _ *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var b strings.Builder
-	family := func(name, kind, help string) {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-	}
+	var p promtext.Page
 	origins := slices.Sorted(maps.Keys(w.logs))
-	family("assay_witness_cosigned_total", "counter", "Checkpoints cosigned since the start.")
 	for _, o := range origins {
-		fmt.Fprintf(&b, "assay_witness_cosigned_total{log=%q} %d\n", o, w.m.cosigned[o])
-	}
-	family("assay_witness_refused_total", "counter", "Requests not signed for, by status; without a log: of none that this witness knows.")
-	for _, o := range append([]string{""}, origins...) {
-		for _, status := range slices.Sorted(maps.Keys(w.m.refused[o])) {
-			fmt.Fprintf(&b, "assay_witness_refused_total{log=%q,status=%q} %d\n", o, strconv.Itoa(status), w.m.refused[o][status])
-		}
-	}
-	family("assay_witness_found_total", "counter", "Signed checkpoints that contradict what was cosigned: fork, mismatch of the proof, shrunk.")
-	for _, o := range origins {
+		p.Counter("assay_witness_cosigned_total", "Checkpoints cosigned since the start.", float64(w.m.cosigned[o]), "log", o)
 		for _, f := range []finding{fork, mismatch, shrunk} {
-			fmt.Fprintf(&b, "assay_witness_found_total{log=%q,found=%q} %d\n", o, f, w.m.found[o][f])
+			p.Counter("assay_witness_found_total", "Signed checkpoints that contradict what was cosigned: fork, mismatch of the proof, shrunk.",
+				float64(w.m.found[o][f]), "log", o, "found", string(f))
 		}
-	}
-	family("assay_witness_healthy", "gauge", "1 while the witness can sign for the log, 0 after it could not by its own fault.")
-	for _, o := range origins {
-		healthy := 1
+		healthy := 1.0
 		if w.sick[o] != nil {
 			healthy = 0
 		}
-		fmt.Fprintf(&b, "assay_witness_healthy{log=%q} %d\n", o, healthy)
+		p.Gauge("assay_witness_healthy", "1 while the witness can sign for the log, 0 after it could not by its own fault.", healthy, "log", o)
+	}
+	for _, o := range append([]string{""}, origins...) {
+		for _, status := range slices.Sorted(maps.Keys(w.m.refused[o])) {
+			p.Counter("assay_witness_refused_total", "Requests not signed for, by status; without a log: of none that this witness knows.",
+				float64(w.m.refused[o][status]), "log", o, "status", strconv.Itoa(status))
+		}
 	}
 	// A log that was never signed for has no size and no time: the lines are left out.
-	family("assay_witness_log_entries", "gauge", "Size of the tree that was cosigned last.")
 	for _, o := range slices.Sorted(maps.Keys(w.m.size)) {
-		fmt.Fprintf(&b, "assay_witness_log_entries{log=%q} %d\n", o, w.m.size[o])
+		p.Gauge("assay_witness_log_entries", "Size of the tree that was cosigned last.", float64(w.m.size[o]), "log", o)
 	}
-	family("assay_witness_cosigned_time_seconds", "gauge", "Unix time of the last cosignature.")
 	for _, o := range slices.Sorted(maps.Keys(w.m.time)) {
-		fmt.Fprintf(&b, "assay_witness_cosigned_time_seconds{log=%q} %d\n", o, w.m.time[o])
+		p.Gauge("assay_witness_cosigned_time_seconds", "Unix time of the last cosignature.", float64(w.m.time[o]), "log", o)
 	}
 	h := rw.Header()
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	fmt.Fprint(rw, b.String())
+	h.Set("Content-Type", promtext.ContentType)
+	rw.Write(p.Bytes()) //nolint:errcheck // the client is gone; there is nobody to tell
 }
