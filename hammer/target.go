@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/assay-bench/assay/inference"
 	"github.com/assay-bench/assay/internal/clock"
 )
@@ -65,14 +67,11 @@ func Resolve(ctx context.Context, c *Config) error {
 		return err
 	}
 	ask := inference.DiscoverOptions{APIKey: c.APIKey, Headers: c.Headers, TLS: config}
-	found, err := inference.Discover(ctx, c.URL, ask)
-	for start := time.Now(); err != nil && time.Since(start) < time.Duration(c.ReadyCheck); {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-		found, err = inference.Discover(ctx, c.URL, ask)
+	const pause = time.Second
+	found, err := backoff.Retry(ctx, func() (inference.Found, error) { return inference.Discover(ctx, c.URL, ask) },
+		backoff.WithBackOff(backoff.NewConstantBackOff(pause)), backoff.WithMaxElapsedTime(time.Duration(c.ReadyCheck)+pause))
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if err != nil {
 		// An engine that lists nothing may still answer, if it is told what to ask.

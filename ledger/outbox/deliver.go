@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"path/filepath"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"github.com/assay-bench/assay/ledger"
 )
@@ -59,7 +60,10 @@ func (o *Outbox) Run(ctx context.Context, sink Sink, log *slog.Logger) error {
 		case <-ctx.Done():
 		}
 	}()
-	d := &delivery{o: o, sink: sink, log: log, refused: map[string]string{}}
+	d := &delivery{
+		o: o, sink: sink, log: log, refused: map[string]string{},
+		waits: &backoff.ExponentialBackOff{InitialInterval: o.o.Retry, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: o.o.RetryMax},
+	}
 	d.run(ctx)
 
 	o.mu.Lock()
@@ -86,7 +90,7 @@ type delivery struct {
 	damage  []error           // the first few
 	trouble string            // what housekeeping failed at, so that it is said once
 	down    bool              // the sink, or the disk that is read back
-	wait    time.Duration
+	waits   *backoff.ExponentialBackOff
 }
 
 func (d *delivery) run(ctx context.Context) {
@@ -157,7 +161,8 @@ func (d *delivery) deliver(ctx context.Context) bool {
 		}
 	}
 	if d.down {
-		d.down, d.wait = false, 0
+		d.down = false
+		d.waits.Reset()
 		records, bytes := d.o.Pending()
 		d.log.Info("the outbox delivers again", "records", records, "bytes", bytes)
 	}
@@ -171,8 +176,7 @@ func (d *delivery) failed(ctx context.Context, err error) {
 		records, bytes := d.o.Pending()
 		d.log.Warn("the outbox cannot deliver; what waits is sent as soon as it can", "error", err, "records", records, "bytes", bytes, "dir", d.o.dir)
 	}
-	d.wait = min(max(2*d.wait, d.o.o.Retry), d.o.o.RetryMax)
-	t := time.NewTimer(d.wait - rand.N(d.wait/2+1))
+	t := time.NewTimer(d.waits.NextBackOff())
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -53,7 +53,8 @@ type Options struct {
 	BatchBytes   int64
 
 	// Retry is the first wait after a Deliver that failed; each later one is twice
-	// as long up to RetryMax, and cut by up to a half by chance. 0: 100 ms, 30 s.
+	// as long up to RetryMax, and by chance up to a half shorter or longer, so that
+	// many processes do not come at once. 0: 100 ms, 30 s.
 	Retry, RetryMax time.Duration
 
 	// Scan is how often Run looks for sub-directories of processes that died.

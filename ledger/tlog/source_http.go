@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/oklog/ulid/v2"
-
 	"github.com/transparency-dev/tessera/api/layout"
 )
 
@@ -28,7 +28,7 @@ const (
 	httpTimeout   = 30 * time.Second
 	httpTries     = 3
 	httpRedirects = 3
-	httpPause     = 200 * time.Millisecond
+	httpPause     = 400 * time.Millisecond // before the second try
 )
 
 func openHTTP(where string, o OpenOptions) (*httpLog, error) {
@@ -128,30 +128,21 @@ func (l *httpLog) get(ctx context.Context, path string, limit int64) ([]byte, er
 }
 
 // getURL asks a server that is busy or broken again.
-func (l *httpLog) getURL(ctx context.Context, u *url.URL, limit int64) (body []byte, err error) {
-	for try := range httpTries {
-		if try > 0 {
-			select {
-			case <-time.After(httpPause << try):
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		var again bool
-		if body, again, err = l.once(ctx, u, limit); err == nil || !again || ctx.Err() != nil {
-			break
-		}
-	}
+func (l *httpLog) getURL(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
+	body, err := backoff.Retry(ctx, func() ([]byte, error) { return l.once(ctx, u, limit) },
+		backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: httpPause, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: 2 * httpPause}),
+		backoff.WithMaxTries(httpTries))
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", u.Redacted(), err)
 	}
 	return body, nil
 }
 
-func (l *httpLog) once(ctx context.Context, u *url.URL, limit int64) (body []byte, again bool, err error) {
+// once asks once. What another try cannot change is permanent.
+func (l *httpLog) once(ctx context.Context, u *url.URL, limit int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, false, err
+		return nil, backoff.Permanent(err)
 	}
 	res, err := l.client.Do(req)
 	if err != nil {
@@ -159,22 +150,27 @@ func (l *httpLog) once(ctx context.Context, u *url.URL, limit int64) (body []byt
 		if errors.As(err, &ue) { // it repeats the address
 			err = ue.Err
 		}
-		return nil, !errors.Is(err, ErrAnswer), err
+		if errors.Is(err, ErrAnswer) {
+			err = backoff.Permanent(err)
+		}
+		return nil, err
 	}
 	defer res.Body.Close()
 	switch c := res.StatusCode; {
 	case c == http.StatusNotFound:
 		_, _ = io.CopyN(io.Discard, res.Body, 4096)
-		return nil, false, fs.ErrNotExist
+		return nil, backoff.Permanent(fs.ErrNotExist)
+	case c == http.StatusTooManyRequests || c >= 500:
+		return nil, fmt.Errorf("the answer was %s", res.Status)
 	case c != http.StatusOK:
-		return nil, c == http.StatusTooManyRequests || c >= 500, fmt.Errorf("the answer was %s", res.Status)
+		return nil, backoff.Permanent(fmt.Errorf("the answer was %s", res.Status))
 	}
-	body, err = io.ReadAll(io.LimitReader(res.Body, limit+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
 	if int64(len(body)) > limit {
-		return nil, false, fmt.Errorf("%w: it has more than %d bytes", ErrAnswer, limit)
+		return nil, backoff.Permanent(fmt.Errorf("%w: it has more than %d bytes", ErrAnswer, limit))
 	}
-	return body, false, nil
+	return body, nil
 }

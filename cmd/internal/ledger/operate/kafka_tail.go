@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/ledger"
@@ -153,21 +154,19 @@ func (f *tailFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	t := &tail{f: f, next: next, ranges: ranges, out: stdout}
-	for {
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := t.read(ctx, r)
-		switch {
-		case err == nil, ctx.Err() != nil: // interrupted: the person has seen enough
-			return nil
-		case !f.follow || !errors.Is(err, kafka.ErrUnreachable):
-			return err
+		if !f.follow || !errors.Is(err, kafka.ErrUnreachable) {
+			err = backoff.Permanent(err)
 		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(time.Second)), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) {
 		fmt.Fprintf(stderr, "%s; trying again\n", printable(err.Error()))
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
-		}
+	}))
+	if ctx.Err() != nil { // interrupted: the person has seen enough
+		return nil
 	}
+	return err
 }
 
 // tail is one command under way.

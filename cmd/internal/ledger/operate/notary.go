@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -216,17 +217,23 @@ type kafkaFeed struct {
 // Partitions waits for Kafka the first time, as a service does that may be started
 // before it; later answers must be true at once.
 func (k *kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, error) {
-	ranges, err := k.reader.Partitions(ctx)
-	if !k.asked.Swap(true) && errors.Is(err, kafka.ErrUnreachable) {
-		k.log.Warn("Kafka is away, and is tried again", "error", err)
-		for wait := time.Second; errors.Is(err, kafka.ErrUnreachable); wait = min(2*wait, maxWait) {
-			select {
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			case <-time.After(wait):
-			}
-			ranges, err = k.reader.Partitions(ctx)
+	tries, away := uint(1), false
+	if !k.asked.Swap(true) {
+		tries = 0 // for ever
+	}
+	ranges, err := backoff.Retry(ctx, func() (map[int32]kafka.Range, error) {
+		ranges, err := k.reader.Partitions(ctx)
+		if !errors.Is(err, kafka.ErrUnreachable) {
+			err = backoff.Permanent(err)
 		}
+		return ranges, err
+	}, backoff.WithBackOff(kafkaWaits()), backoff.WithMaxElapsedTime(0), backoff.WithMaxTries(tries), backoff.WithNotify(func(err error, _ time.Duration) {
+		if !away {
+			k.log.Warn("Kafka is away, and is tried again", "error", err)
+		}
+		away = true
+	}))
+	if away && err == nil {
 		k.log.Info("Kafka answers")
 	}
 	if err != nil {
@@ -239,16 +246,18 @@ func (k *kafkaFeed) Partitions(ctx context.Context) (map[int32]notary.Range, err
 	return out, nil
 }
 
-// maxWait is between two attempts to reach Kafka.
-const maxWait = 30 * time.Second
+// kafkaWaits are between attempts to reach Kafka.
+func kafkaWaits() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{InitialInterval: time.Second, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: 30 * time.Second}
+}
 
 func (k *kafkaFeed) Read(ctx context.Context, from map[int32]int64, deliver func([]notary.Incoming) error) error {
 	next := make(map[int32]int64, len(from))
 	for p, o := range from {
 		next[p] = o
 	}
-	away := false
-	for wait := time.Second; ; wait = min(2*wait, maxWait) {
+	away, waits := false, kafkaWaits()
+	for {
 		for records, err := range k.reader.Read(ctx, next) {
 			if err != nil {
 				if !errors.Is(err, kafka.ErrUnreachable) {
@@ -262,7 +271,8 @@ func (k *kafkaFeed) Read(ctx context.Context, from map[int32]int64, deliver func
 			}
 			if away {
 				k.log.Info("Kafka is back")
-				away, wait = false, time.Second
+				away = false
+				waits.Reset()
 			}
 			if err := deliver(incoming(records)); err != nil {
 				return err
@@ -274,7 +284,7 @@ func (k *kafkaFeed) Read(ctx context.Context, from map[int32]int64, deliver func
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(wait):
+		case <-time.After(waits.NextBackOff()):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
@@ -223,31 +224,37 @@ func (x *prover) proveFile(ctx context.Context, dir, name string) (proven, error
 }
 
 // byID looks for a statement, of a key if one is named, until the time is up.
-func (x *prover) byID(ctx context.Context, id ulid.ULID, keyID string) (ledger.Receipt, []byte, ledger.Checkpoint, error) {
+func (x *prover) byID(ctx context.Context, id ulid.ULID, keyID string) (r ledger.Receipt, envelope []byte, c ledger.Checkpoint, err error) {
 	looked := uint64(0)
-	for {
-		c, err := tlog.Checkpoint(ctx, x.src, x.p)
-		if err == nil && c.Size > looked {
-			var index uint64
-			if index, err = tlog.Find(ctx, x.src, id, keyID, c.Size); err == nil {
-				r, envelope, err := tlog.ProveAt(ctx, x.src, x.p, c, index)
-				return r, envelope, c, err
-			}
-			looked = c.Size // a scan of what was looked at finds nothing new
-		} else if err == nil {
-			err = fmt.Errorf("%s: %w", id, tlog.ErrNotFound)
+	_, err = backoff.Retry(ctx, func() (none struct{}, err error) {
+		if c, err = tlog.Checkpoint(ctx, x.src, x.p); err != nil {
+			return none, unlessAwaited(err)
 		}
-		waits := errors.Is(err, tlog.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
-		if !waits || time.Now().After(x.until) {
-			return ledger.Receipt{}, nil, c, err
+		if c.Size <= looked {
+			return none, fmt.Errorf("%s: %w", id, tlog.ErrNotFound)
 		}
-		select {
-		case <-ctx.Done():
-			return ledger.Receipt{}, nil, c, ctx.Err()
-		case <-time.After(500 * time.Millisecond):
+		looked = c.Size // a scan of what was looked at finds nothing new
+		index, err := tlog.Find(ctx, x.src, id, keyID, c.Size)
+		if err != nil {
+			return none, unlessAwaited(err)
 		}
-	}
+		r, envelope, err = tlog.ProveAt(ctx, x.src, x.p, c, index)
+		return none, backoff.Permanent(err)
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(lookPause)), backoff.WithMaxElapsedTime(max(0, time.Until(x.until))+lookPause))
+	return r, envelope, c, err
 }
+
+// unlessAwaited makes an error permanent, unless it may be that the log has not
+// got that far yet.
+func unlessAwaited(err error) error {
+	if errors.Is(err, tlog.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return backoff.Permanent(err)
+}
+
+// lookPause is between two looks for a statement that is not in the log yet.
+const lookPause = 500 * time.Millisecond
 
 func provenBy(r ledger.Receipt, c ledger.Checkpoint, file string) proven {
 	w := c.Cosigned
