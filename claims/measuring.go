@@ -23,7 +23,7 @@ type measuring struct {
 func (m *measuring) inTurn(ctx context.Context) {
 	all := families(m.suite.Probes)
 	for i, family := range all {
-		m.say(fmt.Sprintf("[%d/%d] %s", i+1, len(all), family))
+		m.o.Log.Info(fmt.Sprintf("[%d/%d] %s", i+1, len(all), family))
 		m.family(ctx, family)
 	}
 }
@@ -33,7 +33,7 @@ func (m *measuring) inTurn(ctx context.Context) {
 // last is measured under the same load as the first.
 func (m *measuring) together(ctx context.Context) {
 	all := families(m.suite.Probes)
-	m.say("families side by side: " + strings.Join(all, ", "))
+	m.o.Log.Info("families side by side: " + strings.Join(all, ", "))
 	load, stop := context.WithCancel(ctx)
 	defer stop()
 	var judged, ended sync.WaitGroup
@@ -72,7 +72,7 @@ func (m *measuring) probe(ctx context.Context, p Probe) bool {
 	m.r.Probes = append(m.r.Probes, pr)
 	m.r.Claims = append(m.r.Claims, judged...)
 	m.mu.Unlock()
-	m.say("  " + p.Name + ": " + pr.line())
+	m.o.Log.Info(p.Name + ": " + pr.line())
 	return pr.Status == Measured
 }
 
@@ -83,12 +83,6 @@ func (m *measuring) load(ctx context.Context, probes []Probe) {
 			return ctx.Err() == nil && m.o.planned(m.suite.Plans[p.Name]).measure(ctx, p, nil).err != nil
 		})
 	}
-}
-
-func (m *measuring) say(line string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.o.say(line)
 }
 
 // check compares the machine with what is required of it.

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -55,8 +56,8 @@ type Options struct {
 	Machine Machine
 	// Version of the program, for the record.
 	Version string
-	// Say is told how far the suite is, a line at a time; nil: nobody is.
-	Say func(line string)
+	// Log is told how far the suite is; nil: nobody is.
+	Log *slog.Logger
 }
 
 // Beside is something that goes on while probes are measured.
@@ -97,11 +98,8 @@ func (o Options) filled() Options {
 	if o.Env.SysRoot == "" {
 		o.Env.SysRoot = "/sys"
 	}
-	return o
-}
-
-func (o Options) say(line string) {
-	if o.Say != nil {
-		o.Say(line)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
+	return o
 }

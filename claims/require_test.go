@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestPrerequisitesAreRead(t *testing.T) {
 func TestMissingPrerequisitesAreToldFirst(t *testing.T) {
 	var said []string
 	o := fixture(t)
-	o.Say = func(line string) { said = append(said, line) }
+	o.Log = slog.New(heard(func(line string) { said = append(said, line) }))
 	r := runFile(t, o, claimLines("probe: f/a, metric: mean, target: <= 1s")+"requires: {cpus: 16}\n", fake("f/a", around(1e-3)))
 	if len(said) < 3 || said[0] != "missing: CPUs: wanted at least 16, and there is 2" ||
 		said[1] != "missing: CUDA: wanted at least 12; not known: nvidia-smi is not installed (install it)" || strings.HasPrefix(said[2], "missing") {

@@ -51,13 +51,13 @@ func Run(ctx context.Context, s Suite, o Options) (*Result, error) {
 	}
 	r.Prerequisites = o.check(s.Requires)
 	for _, p := range r.Missing() {
-		o.say("missing: " + p)
+		o.Log.Info("missing: " + p)
 	}
 	stop := o.beside(ctx, r)
 	quick := o
 	quick.Duration, quick.Samples, quick.Iterations, quick.Warmup = 200*time.Millisecond, 0, 0, 10*time.Millisecond
 	r.Empty, _ = quick.probe(ctx, EmptyProbe(), nil)
-	o.say("empty probe, subtracted nowhere: " + r.Empty.line())
+	o.Log.Info("empty probe, subtracted nowhere: " + r.Empty.line())
 	m := &measuring{o: o, suite: s, past: past, r: r}
 	if o.Stress {
 		r.Notes = append(r.Notes, "families were measured side by side: the figures are those of a loaded machine; they are not compared with earlier runs and not remembered")

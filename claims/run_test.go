@@ -1,15 +1,16 @@
 package claims
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,12 +285,19 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
+// heard is a log that is given each message.
+type heard func(message string)
+
+func (heard) Enabled(context.Context, slog.Level) bool        { return true }
+func (h heard) Handle(_ context.Context, r slog.Record) error { h(r.Message); return nil }
+func (h heard) WithAttrs([]slog.Attr) slog.Handler            { return h }
+func (h heard) WithGroup(string) slog.Handler                 { return h }
+
 func TestResultsDirectory(t *testing.T) {
-	var said []string
-	var mu sync.Mutex
+	var said bytes.Buffer
 	o := fixture(t)
 	o.Dir, o.Samples = filepath.Join(t.TempDir(), "results", "one"), 100
-	o.Say = func(line string) { mu.Lock(); said = append(said, line); mu.Unlock() }
+	o.Log = slog.New(slog.NewTextHandler(&said, nil))
 	var probes []Probe
 	var lines []string
 	for _, name := range []string{"consensus/a", "synthesis/a", "memory_tiers/a", "spawn/a", "kernel/a"} {
@@ -312,7 +320,7 @@ func TestResultsDirectory(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("files:\n%v\nwant\n%v", names, want)
 	}
-	all := strings.Join(said, "\n")
+	all := said.String()
 	for _, want := range []string{"[1/5] consensus", "[5/5] kernel", "empty probe, subtracted nowhere"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q was not said:\n%s", want, all)

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,7 +97,7 @@ func TestBesideGoesOnMeanwhile(t *testing.T) {
 	var said []string
 	o := fixture(t)
 	o.Dir = filepath.Join(t.TempDir(), "r")
-	o.Say = func(line string) { said = append(said, "measured") }
+	o.Log = slog.New(heard(func(string) { said = append(said, "measured") }))
 	o.Beside = []Beside{besideOf{said: &said}, besideOf{err: os.ErrPermission, said: &[]string{}}}
 	r := runFile(t, o, claimLines("probe: f/a, metric: mean, target: <= 1s"), fake("f/a", around(1e-3)))
 	if len(said) < 3 || said[0] != "start" || said[1] != "measured" || said[len(said)-1] != "stop" {

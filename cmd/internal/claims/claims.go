@@ -112,7 +112,7 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 	o := claims.Options{
 		Duration: f.duration, Samples: f.samples, Iterations: f.iterations, Warmup: f.warmup,
 		UntilDecided: f.untilDecided, Budget: f.budget, Stress: f.stress, Dir: f.out, History: f.history,
-		Version: cli.Release, Say: func(line string) { p.Say("%s", line) },
+		Version: cli.Release, Log: p.Log(ctx),
 		Env: claims.Env{Dir: f.dir, Module: f.module, EngineURL: f.baseURL, Seed: f.seed},
 	}
 	if o.Dir == "" {
