@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -180,13 +182,35 @@ func (f *notaryFlags) serve(ctx context.Context, feed notary.Feed, o notary.Opti
 // routeTessera makes what Tessera has to say lines of our log, all of which have
 // its name; its every step counts as debugging. It speaks by klog, which is one for
 // the whole process, which this command is. Two warnings of files that it could not
-// remove go by slog's default, which stays as it is: on standard error.
+// remove go by slog's default. That stays what it is, a writer of package log's
+// lines; those go where ours go.
 func routeTessera(log *slog.Logger) {
-	log = log.With("from", "tessera")
 	klog.SetLoggerWithOptions(logr.Discard(), klog.WriteKlogBuffer(func(line []byte) {
 		level, words := klogWords(line)
-		log.Log(context.Background(), level, words)
+		log.Log(context.Background(), level, words, "from", "tessera")
 	}))
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(defaultLines{log})
+}
+
+// defaultLines are lines of package log, and of slog's default, which writes there.
+type defaultLines struct{ log *slog.Logger }
+
+func (d defaultLines) Write(line []byte) (int, error) {
+	level, words := defaultWords(line)
+	d.log.Log(context.Background(), level, words, "from", "default log")
+	return len(line), nil
+}
+
+// defaultWords takes the level off a line of slog's default. A line of package log
+// has none: its only users are libraries that have nowhere else to complain.
+func defaultWords(line []byte) (level slog.Level, words string) {
+	words = string(bytes.TrimSpace(line))
+	head, rest, ok := strings.Cut(words, " ")
+	if !ok || level.UnmarshalText([]byte(head)) != nil {
+		return slog.LevelWarn, words
+	}
+	return level, rest
 }
 
 // klogWords takes the head off a line, which says severity, time and source.

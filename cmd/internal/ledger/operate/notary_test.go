@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"k8s.io/klog/v2"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
@@ -167,6 +169,33 @@ func TestNotaryOutcome(t *testing.T) {
 		if level, words := klogWords([]byte(line)); level != want.level || words != want.words {
 			t.Errorf("%q: %s %q", line, level, words)
 		}
+	}
+}
+
+// TestTesseraSpeaksInOurLog has what Tessera says by klog and by slog's default in
+// our log, and the default where it was.
+func TestTesseraSpeaksInOurLog(t *testing.T) {
+	before := slog.Default()
+	flags, out := stdlog.Flags(), stdlog.Writer()
+	t.Cleanup(func() { stdlog.SetFlags(flags); stdlog.SetOutput(out) })
+	var said lockedBuffer
+	routeTessera(slog.New(slog.NewTextHandler(&said, nil)))
+	klog.Warning("by klog")
+	slog.WarnContext(t.Context(), "Failed to remove temporary file", slog.String("name", "tile"), slog.Any("error", errors.New("no")))
+	slog.Error("by slog")
+	stdlog.Print("by log")
+	for _, want := range []string{
+		`level=WARN msg="by klog" from=tessera`,
+		`level=WARN msg="Failed to remove temporary file name=tile error=no" from="default log"`,
+		`level=ERROR msg="by slog" from="default log"`,
+		`level=WARN msg="by log" from="default log"`,
+	} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %s in\n%s", want, said.String())
+		}
+	}
+	if slog.Default() != before {
+		t.Error("slog has another default")
 	}
 }
 
