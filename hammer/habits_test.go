@@ -124,6 +124,27 @@ func TestHabitsOfTheWire(t *testing.T) {
 	}
 }
 
+// A simulator is found as what it is like: vLLM has no API of Ollama's, and who
+// speaks both is taken for Ollama.
+func TestDiscoveredAsWhatItIsLike(t *testing.T) {
+	for like, want := range map[string]inference.Backend{
+		"": inference.Ollama, "ollama": inference.Ollama,
+		"vllm": inference.OpenAIChat, "sglang": inference.OpenAIChat, "llama.cpp": inference.OpenAIChat, "tgi": inference.OpenAIChat,
+	} {
+		var cfg simulate.Config
+		if like != "" {
+			if err := cfg.Like(like); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := DefaultConfig()
+		c.URL = engine(t, cfg)
+		if err := Resolve(t.Context(), &c); err != nil || c.Backend != string(want) {
+			t.Errorf("like %q: found as %q, want %q (%v)", like, c.Backend, want, err)
+		}
+	}
+}
+
 // A request that the engine refuses by design is not sent thousands of times,
 // and the engine's words are told.
 func TestARefusalEndsTheRun(t *testing.T) {

@@ -65,6 +65,7 @@ func HabitList() []Habit {
 			return nil
 		}},
 		{"refuse-new", "", "400 for a request with a member that OpenAI does not know", toggle(func(h *Habits) *bool { return &h.RefuseNew })},
+		{"openai-only", "", "404 for Ollama's own API", toggle(func(h *Habits) *bool { return &h.OpenAIOnly })},
 		{"strict-host", "", "403 for a Host that is no local name", toggle(func(h *Habits) *bool { return &h.StrictHost })},
 
 		{"comments", "N", "an SSE comment at once and after each N events", count(func(h *Habits) *int { return &h.Comments })},
@@ -168,23 +169,23 @@ func (c *Config) Like(engine string) error {
 	field := "reasoning_content"
 	switch Dialect(engine) {
 	case VLLM:
-		chat = Habits{Dialect: VLLM, Finish: FinishToken, OwnWrites: true}
+		chat = Habits{Dialect: VLLM, OpenAIOnly: true, Finish: FinishToken, OwnWrites: true}
 		completions = chat
 		field = "reasoning"
 	case SGLang:
-		chat = Habits{Dialect: SGLang, Usage: UsageContent, NoChunk: true, OwnWrites: true}
-		completions = Habits{Dialect: SGLang, Finish: FinishToken, OwnWrites: true}
+		chat = Habits{Dialect: SGLang, OpenAIOnly: true, Usage: UsageContent, NoChunk: true, OwnWrites: true}
+		completions = Habits{Dialect: SGLang, OpenAIOnly: true, Finish: FinishToken, OwnWrites: true}
 	case LlamaCpp:
-		chat = Habits{Dialect: LlamaCpp, Usage: UsageEnd, UsageChoice: true, Timings: true, NoChunk: true,
+		chat = Habits{Dialect: LlamaCpp, OpenAIOnly: true, Usage: UsageEnd, UsageChoice: true, Timings: true, NoChunk: true,
 			RoleNull: true, JoinRole: true, JoinUsage: true, OwnWrites: true}
-		completions = Habits{Dialect: LlamaCpp, Usage: UsageFinish, Timings: true, NoPartial: true, NullEvent: true, OwnWrites: true}
+		completions = Habits{Dialect: LlamaCpp, OpenAIOnly: true, Usage: UsageFinish, Timings: true, NoPartial: true, NullEvent: true, OwnWrites: true}
 	case OllamaV1:
 		chat = Habits{Dialect: OllamaV1, Usage: UsageEnd, NoChunk: true, RoleEvery: true, JoinDone: true, StrictHost: true, OwnWrites: true}
 		completions = chat
 		completions.Usage = UsageZero
 		field = "reasoning"
 	case TGI:
-		chat = Habits{Dialect: TGI, Usage: UsageFinish, Finish: FinishToken, RoleEvery: true, OwnWrites: true}
+		chat = Habits{Dialect: TGI, OpenAIOnly: true, Usage: UsageFinish, Finish: FinishToken, RoleEvery: true, OwnWrites: true}
 		completions = chat
 	default:
 		return fmt.Errorf("no engine %q: want vllm, sglang, llama.cpp, ollama or tgi", engine)

@@ -59,6 +59,7 @@ type Habits struct {
 
 	Refuse     []string // request members that are answered by 400; a dot names one inside, as stream_options.continuous_usage_stats
 	RefuseNew  bool     // and so are all that this engine does not know
+	OpenAIOnly bool     // what Ollama has below /api is not there: who speaks both is taken for Ollama
 	StrictHost bool     // a Host that is no local name is answered by 403, as Ollama does
 
 	Comments    int  // an SSE comment at once and before each N-th event; 0: none

@@ -71,6 +71,9 @@ func (e *Engine) route(req *http.Request, body []byte) (*reply, plain) {
 	at := time.Now()
 	path := req.URL.Path
 	method := http.MethodGet
+	if e.cfg.Habits.OpenAIOnly && strings.HasPrefix(path, "/api/") {
+		return nil, failure("", http.StatusNotFound, "no such path: %s", path)
+	}
 	switch path {
 	case "/v1/chat/completions", "/v1/completions", "/api/generate", "/api/chat", "/api/show", "/control/stall":
 		method = http.MethodPost
