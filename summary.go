@@ -59,7 +59,8 @@ type ClientSummary struct {
 	Clock   ClockSource `json:"clock"`
 	LagUS   Dist        `json:"lag_us"`      // read − arrived, of every read
 	SendLag Dist        `json:"send_lag_us"` // sent − allowed, of every request
-	// AllowedLagUS is what was allowed of both: max(1 ms, 1 % of median TTFT).
+	// AllowedLagUS is what was allowed of SendLag, and by the user clock of LagUS:
+	// max(1 ms, 1 % of median TTFT).
 	AllowedLagUS float64 `json:"allowed_lag_us"`
 	Reads        int     `json:"reads"`
 	MergedReads  int     `json:"merged_reads"`

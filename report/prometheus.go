@@ -95,7 +95,7 @@ func (p *exposition) client(c assay.ClientSummary) {
 		p.family(m.name, promtext.Summary, m.help)
 		p.summary(m.d, 1e-6)
 	}
-	p.family("assay_client_allowed_lag_seconds", promtext.Gauge, "What is allowed of either lag.")
+	p.family("assay_client_allowed_lag_seconds", promtext.Gauge, "What is allowed of the send lag, and by the user clock of the read lag.")
 	p.sample(c.AllowedLagUS / 1e6)
 	p.family("assay_client_merged_reads_ratio", promtext.Gauge, "Share of reads that held more than one token chunk.")
 	p.sample(c.MergedShare)
