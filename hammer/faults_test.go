@@ -1,8 +1,6 @@
 package hammer
 
 import (
-	"context"
-	"net"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -10,29 +8,10 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/simulate"
+	"github.com/assay-bench/assay/simulate/simulatetest"
 )
 
-// engine starts a simulated engine in this process.
-func engine(t *testing.T, c simulate.Config) string {
-	t.Helper()
-	e, err := simulate.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-		e.Close()
-	})
-	return "http://" + ln.Addr().String()
-}
+func engine(t *testing.T, c simulate.Config) string { return simulatetest.Start(t, c).URL }
 
 // short is a configuration for a run of a few requests.
 func short(url, backend string) Config {
@@ -166,23 +145,12 @@ func TestFaultsThatFailNothing(t *testing.T) {
 
 // An engine that dies in the middle ends the run as partial, soon, and says so.
 func TestEngineDies(t *testing.T) {
-	e, err := simulate.New(simulate.Config{TTFT: 2 * time.Millisecond, ITL: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, die := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Serve(ctx, ln) }()
-	time.AfterFunc(time.Second, func() { die(); e.Close() })
-	c := short("http://"+ln.Addr().String(), "openai-chat")
+	e := simulatetest.Start(t, simulate.Config{TTFT: 2 * time.Millisecond, ITL: time.Millisecond})
+	time.AfterFunc(time.Second, e.Stop)
+	c := short(e.URL, "openai-chat")
 	c.Load.Requests, c.Load.Duration = 0, assay.Duration(time.Minute)
 	start := time.Now()
 	sum, err := Run(t.Context(), c, filepath.Join(t.TempDir(), "run"), Options{})
-	<-done
 	if err == nil || sum.Status != assay.StatusPartial {
 		t.Fatalf("status %s, error %v", sum.Status, err)
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"math"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"github.com/assay-bench/assay/claims/probetest"
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/simulate"
+	"github.com/assay-bench/assay/simulate/simulatetest"
 )
 
 func TestProbesAreDescribed(t *testing.T) {
@@ -225,32 +225,11 @@ func TestWithoutAnEngine(t *testing.T) {
 	}
 }
 
-func simulated(t *testing.T, c simulate.Config) string {
-	t.Helper()
-	e, err := simulate.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-		e.Close()
-	})
-	return "http://" + ln.Addr().String()
-}
-
 // An engine that is there gives samples whose counts are right and which are no
 // faster than the engine is, or the reason why this machine could not measure it.
 // It fails nothing: a run whose very first request fails is none.
 func TestLiveEngine(t *testing.T) {
-	url := simulated(t, simulate.Config{TTFT: 20 * time.Millisecond, ITL: time.Millisecond})
+	url := simulatetest.Start(t, simulate.Config{TTFT: 20 * time.Millisecond, ITL: time.Millisecond}).URL
 	for _, c := range []struct {
 		probe     string
 		low, high float64
