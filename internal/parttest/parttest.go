@@ -1,5 +1,5 @@
 // Package parttest is what tests of several packages need of the parts around
-// them: a C compiler, an OpenCL, a browser.
+// them: a C compiler, an OpenCL, a browser, and what they are read through.
 package parttest
 
 import (

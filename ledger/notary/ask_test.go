@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -63,7 +64,7 @@ func TestAWitnessSendsUsElsewhere(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
 	defer elsewhere.Close()
 	o := options(t, t.TempDir())
-	var said lockedBuffer
+	var said parttest.Buffer
 	o.Log = slog.New(slog.NewTextHandler(&said, nil))
 	o.Policy = hostile(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)

@@ -1,7 +1,6 @@
 package notary
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -16,30 +15,13 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/witness"
 )
 
-// lockedBuffer is written by a witness and read by its test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // watched starts a witness of our own and gives a policy that needs it.
-func watched(t *testing.T, hears *lockedBuffer) (policy []byte, server *httptest.Server) {
+func watched(t *testing.T, hears *parttest.Buffer) (policy []byte, server *httptest.Server) {
 	t.Helper()
 	key := held("witness")
 	const name = "example.org/witness"
@@ -62,7 +44,7 @@ func watched(t *testing.T, hears *lockedBuffer) (policy []byte, server *httptest
 }
 
 func TestWitnessedAndForked(t *testing.T) {
-	var hears lockedBuffer
+	var hears parttest.Buffer
 	policy, _ := watched(t, &hears)
 	dir, m := t.TempDir(), filled(1, 20)
 	o := options(t, dir)
@@ -101,7 +83,7 @@ func TestWitnessedAndForked(t *testing.T) {
 // Witnesses that are away hold up checkpoints and nothing else; when they are
 // back, the checkpoint comes.
 func TestWitnessesAway(t *testing.T) {
-	var hears lockedBuffer
+	var hears parttest.Buffer
 	policy, server := watched(t, &hears)
 	var away struct {
 		sync.Mutex

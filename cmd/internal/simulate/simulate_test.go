@@ -1,60 +1,35 @@
 package simulate
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/cmd/internal/cli/clitest"
 )
-
-// paper is standard error that the test may read while the command writes.
-type paper struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (p *paper) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.Write(b)
-}
-
-func (p *paper) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.String()
-}
 
 func TestSimulateServesAndStops(t *testing.T) {
 	dir := t.TempDir()
 	port, truth := filepath.Join(dir, "port"), filepath.Join(dir, "truth.jsonl")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stderr := new(paper)
 	cmd := New()
 	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--port-file", port, "--truth", truth, "--model", "tiny",
 		"--ttft", "5ms", "--itl", "1ms", "--fault-status", "500=0.0,429=0.0", "--seed", "3"})
-	cmd.SetErr(stderr)
-	done := make(chan error, 1)
-	go func() { done <- cmd.ExecuteContext(ctx) }()
-
-	var address []byte
-	for end := time.Now().Add(10 * time.Second); len(address) == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no port file; %s", stderr)
-		}
-		address, _ = os.ReadFile(port)
+	s := clitest.Serve(t, func(ctx context.Context, out io.Writer) error {
+		cmd.SetErr(out)
+		return cmd.ExecuteContext(ctx)
+	})
+	address, err := os.ReadFile(port)
+	if base := "http://" + strings.TrimSpace(string(address)); err != nil || base != s.URL {
+		t.Errorf("the port file has %q, the command listens on %s (%v)", address, s.URL, err)
 	}
-	base := "http://" + strings.TrimSpace(string(address))
 	tr := &http.Transport{}
 	defer tr.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/completions",
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/v1/completions",
 		strings.NewReader(`{"model":"tiny","prompt":"a","max_tokens":3,"stream":true}`))
 	if err != nil {
 		t.Fatal(err)
@@ -69,22 +44,16 @@ func TestSimulateServesAndStops(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), "[DONE]") {
 		t.Fatalf("%v: %s", err, body)
 	}
-	cancel()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the command does not stop")
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
 	}
 	got, err := os.ReadFile(truth)
 	if err != nil || !strings.HasPrefix(string(got), `{"id":"mine","read_ns":`) {
 		t.Errorf("truth: %v %s", err, got)
 	}
-	for _, want := range []string{"listening on " + base + "\n", "3 tokens, own lateness p50 "} {
-		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("no %q in %s", want, stderr)
+	for _, want := range []string{"listening on " + s.URL + "\n", "3 tokens, own lateness p50 "} {
+		if !strings.Contains(s.Said.String(), want) {
+			t.Errorf("no %q in %s", want, s.Said)
 		}
 	}
 }

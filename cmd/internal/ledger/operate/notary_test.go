@@ -20,7 +20,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/clitest"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 	"github.com/assay-bench/assay/ledger/kafka/kafkatest"
@@ -101,25 +103,18 @@ func TestNotaryCommandServesAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := notaryFlags{listen: cli.Listener{Address: "127.0.0.1:0"}}
-	var said lockedBuffer
-	log := slog.New(slog.NewTextHandler(&said, nil))
-	routeTessera(log)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan error, 1)
 	feed := oneRecord{notary.Incoming{
 		Position: ledger.Position{Topic: ledger.Topic}, Time: time.Now(),
 		Record: ledger.Record{ID: k.Stamp.ID, Kind: ledger.KindEnvelope, Node: k.Node, Value: k.Envelope},
 	}}
-	go func() {
-		ended <- f.serve(ctx, feed, notary.Options{Dir: t.TempDir(), Keys: ledger.NewKeyring(k), Signer: signer, CheckpointInterval: 100 * time.Millisecond, Log: log})
-	}()
+	dir := t.TempDir()
+	served := clitest.Serve(t, func(ctx context.Context, out io.Writer) error {
+		log := slog.New(slog.NewTextHandler(out, nil))
+		routeTessera(log)
+		return f.serve(ctx, feed, notary.Options{Dir: dir, Keys: ledger.NewKeyring(k), Signer: signer, CheckpointInterval: 100 * time.Millisecond, Log: log})
+	})
 	get := func(path string) (int, string) {
-		_, url, ok := strings.Cut(said.String(), "url=")
-		if !ok {
-			return 0, ""
-		}
-		resp, err := http.Get(strings.TrimSpace(strings.SplitN(url, "\n", 2)[0]) + path)
+		resp, err := http.Get(served.URL + path)
 		if err != nil {
 			return 0, ""
 		}
@@ -136,13 +131,12 @@ func TestNotaryCommandServesAndStops(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if body != "{\"index\": 0}\n" {
-		t.Errorf("lookup: %d %s\n%s", code, body, said.String())
+		t.Errorf("lookup: %d %s\n%s", code, body, served.Said)
 	}
 	if code, body := get("/healthz"); code != http.StatusOK {
 		t.Errorf("health: %d %s", code, body)
 	}
-	stop()
-	if err := <-ended; err != nil {
+	if err := served.Stop(); err != nil {
 		t.Error(err)
 	}
 }
@@ -178,7 +172,7 @@ func TestTesseraSpeaksInOurLog(t *testing.T) {
 	before := slog.Default()
 	flags, out := stdlog.Flags(), stdlog.Writer()
 	t.Cleanup(func() { stdlog.SetFlags(flags); stdlog.SetOutput(out) })
-	var said lockedBuffer
+	var said parttest.Buffer
 	routeTessera(slog.New(slog.NewTextHandler(&said, nil)))
 	klog.Warning("by klog")
 	slog.WarnContext(t.Context(), "Failed to remove temporary file", slog.String("name", "tile"), slog.Any("error", errors.New("no")))
@@ -237,7 +231,7 @@ func TestRealNotaryReadsKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said lockedBuffer
+	var said parttest.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
 	routeTessera(log)
 	reader, err := kafka.NewReader(conf)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,28 +19,11 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/clitest"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/witness"
 )
-
-// lockedBuffer is written by a command and read by its test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 type memoryKey ed25519.PrivateKey
 
@@ -111,22 +93,11 @@ func TestWitnessCommand(t *testing.T) {
 			t.Errorf("--new: %v, want %v", err, want)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var said lockedBuffer
-	done := make(chan error, 1)
-	go func() { f := good; done <- f.serve(ctx, key, logs, time.Now, &said) }()
-	var url string
-	for range 200 {
-		if _, rest, ok := strings.Cut(said.String(), "listening on "); ok && strings.Contains(rest, "\n") {
-			url, _, _ = strings.Cut(rest, ";")
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if url == "" {
-		t.Fatalf("it does not listen: %s", said.String())
-	}
+	w := clitest.Serve(t, func(ctx context.Context, out io.Writer) error {
+		f := good
+		return f.serve(ctx, key, logs, time.Now, out)
+	})
+	url := w.URL
 	f = good
 	if err := f.serve(t.Context(), key, logs, time.Now, io.Discard); !errors.Is(err, witness.ErrInUse) {
 		t.Errorf("a second one in the directory: %v", err)
@@ -149,7 +120,7 @@ func TestWitnessCommand(t *testing.T) {
 		t.Fatalf("%d %s %v", resp.StatusCode, sig, err)
 	}
 	// The key of the line that was printed for policies verifies it.
-	_, line, _ := strings.Cut(said.String(), "witness NAME ")
+	_, line, _ := strings.Cut(w.Said.String(), "witness NAME ")
 	v, err := fnote.NewVerifierForCosignatureV1(strings.Fields(line)[0])
 	if err != nil {
 		t.Fatal(err)
@@ -157,8 +128,7 @@ func TestWitnessCommand(t *testing.T) {
 	if _, err := note.Open(append(cp, sig...), note.VerifierList(v)); err != nil {
 		t.Error(err)
 	}
-	cancel()
-	if err := <-done; err != nil {
+	if err := w.Stop(); err != nil {
 		t.Errorf("told to end: %v", err)
 	}
 }
