@@ -87,13 +87,17 @@ func (c *course) count(t int64, tokens float64) {
 	}
 }
 
-// windows are those from the stage's beginning to its end.
-func (c *course) windows(name string, ended int64) []assay.Window {
-	c.to = min(c.to, ended)
-	if c.to <= c.from {
-		return nil
+// end ends the course with its stage, and gives the number of its windows.
+func (c *course) end(at int64) int64 {
+	if c.to = min(c.to, at); c.to <= c.from {
+		return 0
 	}
 	c.at(c.to - 1) // a stage that fell silent has windows to its end
+	return (c.to-1-c.from)/c.width + 1
+}
+
+// windows are those from the stage's beginning to its end.
+func (c *course) windows(name string) []assay.Window {
 	var out []assay.Window
 	for i := range c.cells {
 		w := &c.cells[i]

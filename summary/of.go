@@ -208,17 +208,20 @@ func (o *reduction) summary(run Source) assay.Summary {
 	if o.more > 0 {
 		out.Warnings = append(out.Warnings, assay.Warning{Kind: "more_events", Text: fmt.Sprintf("%d more events are in events.jsonl", o.more)})
 	}
-	for i, s := range o.stages {
+	for _, s := range o.stages {
 		s.complete = s.complete && !s.interrupted
-		sum := s.Summary()
+		out.Stages = append(out.Stages, s.Summary())
+	}
+	o.fit(out.Stages)
+	for i, s := range o.stages {
+		sum := &out.Stages[i]
 		if s.course != nil {
-			out.Windows = append(out.Windows, s.course.windows(sum.Name, sum.Ended)...)
-			o.vary(i, s.course, &sum)
+			out.Windows = append(out.Windows, s.course.windows(sum.Name)...)
+			o.vary(i, s.course, sum)
 		}
 		sum.EngineCheck = checkEngine(&s.ours, o.engines[sum.Name], float64(sum.Ended-sum.Started-s.down))
-		out.Stages = append(out.Stages, sum)
-		out.Warnings = append(out.Warnings, s.Collector.warnings(&sum)...)
-		out.Warnings = append(out.Warnings, engineWarnings(&sum)...)
+		out.Warnings = append(out.Warnings, s.Collector.warnings(sum)...)
+		out.Warnings = append(out.Warnings, engineWarnings(sum)...)
 	}
 	o.lengths.fill(&out)
 	o.node.fill(&out)

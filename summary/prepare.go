@@ -78,6 +78,29 @@ func (o *reduction) width(end int64) int64 {
 	}
 }
 
+// fit ends the courses, and widens windows until the stages together have no more
+// than slotsMost of them. Requests of a stage whose end was not recorded may lie
+// behind everything that width knows of.
+func (o *reduction) fit(stages []assay.StageSummary) {
+	for {
+		count, least := int64(0), latestTime
+		for i, s := range o.stages {
+			if s.course != nil {
+				count += s.course.end(stages[i].Ended)
+				least = min(least, s.course.width)
+			}
+		}
+		if count <= slotsMost+2*int64(len(o.stages)) {
+			return
+		}
+		for _, s := range o.stages {
+			if s.course != nil && s.course.width == least {
+				s.course.double()
+			}
+		}
+	}
+}
+
 // vary fills what a stage's windows say of it.
 func (o *reduction) vary(i int, c *course, s *assay.StageSummary) {
 	window := span{s.SteadyFrom, s.SteadyTo}
