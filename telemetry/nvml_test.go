@@ -475,30 +475,40 @@ func TestNVMLDescribe(t *testing.T) {
 	}
 }
 
-// Power integrated over the wall clock comes to the counter's difference.
+// Power integrated over the wall clock comes to the counter's difference. The power
+// only rises, and each value was read between two moments that are known: so the
+// integral has bounds that hold however late this process or its child is.
 func TestNVMLEnergyAgreesWithPower(t *testing.T) {
-	c := newStub(t, nvmltest.Today, nvmltest.Scenario(t, "thermal", "scale 30"), ChildOptions{})
+	c := newStub(t, nvmltest.Today, nvmltest.Write(t, "gpus 1\nscale 30\ngpu 0 power 300\nat 600 gpu 0 power 700\n"), ChildOptions{})
 	if _, err := c.Describe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var first, last, sum, before float64
-	var at time.Time
-	for began := time.Now(); time.Since(began) < 1500*time.Millisecond; time.Sleep(20 * time.Millisecond) {
-		s := series{}
+	type look struct {
+		began, ended  time.Time
+		watts, joules float64
+	}
+	var looks []look
+	for len(looks) < 20 || looks[len(looks)-1].joules-looks[0].joules < 200 {
+		s, l := series{}, look{began: time.Now()}
 		if err := c.Read(t.Context(), s.add); err != nil {
 			t.Fatal(err)
 		}
-		now, watts := time.Now(), s.last(assay.GPUPower, 0)
-		last = s.last(assay.GPUEnergy, 0)
-		if at.IsZero() {
-			first = last
-		} else {
-			sum += now.Sub(at).Seconds() * (watts + before) / 2
-		}
-		at, before = now, watts
+		l.ended, l.watts, l.joules = time.Now(), s.last(assay.GPUPower, 0), s.last(assay.GPUEnergy, 0)
+		looks = append(looks, l)
+		time.Sleep(20 * time.Millisecond)
 	}
-	if counter := last - first; !(counter >= 500 && sum >= .98*counter && sum <= 1.02*counter) {
-		t.Errorf("by counter %.1f J, by integration %.1f J", counter, sum)
+	// From the second to the last but one, so that each has a power before it,
+	// which is not above its own, and one behind it, which is not below.
+	last := len(looks) - 2
+	first := looks[1].ended.Sub(looks[1].began).Seconds() * looks[2].watts
+	low, high := -first, first
+	for k := 1; k < last; k++ {
+		low += looks[k-1].watts * looks[k+1].began.Sub(looks[k].began).Seconds()
+		high += looks[k+2].watts * looks[k+1].ended.Sub(looks[k].ended).Seconds()
+	}
+	const slack = 0.001 // whole milliwatts, and a wall clock that is being slewed
+	if counter := looks[last].joules - looks[1].joules; !(low > 0 && counter >= low*(1-slack) && counter <= high*(1+slack)) {
+		t.Errorf("by counter %.1f J, by integration %.1f to %.1f J", counter, low, high)
 	}
 }
 
