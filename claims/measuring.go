@@ -15,7 +15,7 @@ type measuring struct {
 	suite Suite
 	past  history
 
-	mu sync.Mutex // of what follows, and of what is said
+	mu sync.Mutex // of what follows
 	r  *Result
 }
 

@@ -67,7 +67,7 @@ Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 		Example: `  assay claims run examples/claims/stratoswarm.yaml
   assay claims run claims.yaml --until-decided --format junit > claims.xml
   assay claims run claims.yaml --profile-cpu --update-claims`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Takes(1, 1, "a file of claims"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

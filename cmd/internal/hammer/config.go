@@ -190,7 +190,7 @@ func (r *resolver) target() {
 	}
 }
 
-// backendName resolves --backend, and holds it against --endpoint. Empty means
+// backendName resolves --backend, and checks it against --endpoint. Empty means
 // that the engine that is found decides.
 func (r *resolver) backendName() string {
 	name := r.backend

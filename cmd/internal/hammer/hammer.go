@@ -137,7 +137,7 @@ func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt h
 			return errors.Join(err, perr)
 		}
 		p.Say("\nrun directory: %s", dir)
-		// Also a run that was broken off: its statements say so.
+		// Also a run that was interrupted: its statements say so.
 		records, serr := signRunDir(ctx, signer, out, dir, p)
 		if serr != nil {
 			return errors.Join(err, serr)
@@ -150,7 +150,7 @@ func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt h
 	}
 	if err := outcome(sum, h, err, dir, out.AllowInvalid); err != nil {
 		if out.SaveBaseline != "" {
-			p.Say("no baseline was saved: this run is not one to hold others against")
+			p.Say("no baseline was saved: later runs could not be compared with this one")
 		}
 		return err
 	}
@@ -194,7 +194,7 @@ func target(ctx context.Context, cfg *hammer.Config, ports []int, p *cli.Progres
 	}
 	how := "measuring"
 	if found {
-		how = "found and took"
+		how = "found"
 	}
 	p.Say("%s %s at %s (%s)", how, cfg.Model, cfg.URL, cfg.Backend)
 	if d, ok := cfg.Length(); ok {

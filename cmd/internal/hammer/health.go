@@ -22,7 +22,7 @@ import (
 )
 
 // registerHealth adds what is asked about the node: its readings, what they are
-// held against and what it costs.
+// compared with and what it costs.
 func (f *hammerFlags) registerHealth(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.sampleInterval, "sample-interval", 100*time.Millisecond, "how often GPUs, host and engine are read; 0: not at all")
 	fs.StringVar(&f.dcgm, "dcgm-exporter", "", "`URL` of a dcgm-exporter to read in place of the driver")
@@ -133,7 +133,7 @@ func exportTo(ctx context.Context, opt *hammer.Options, m metricsOutput, interva
 	return stop, nil
 }
 
-// saveBaseline accepts a run as what later ones are held against.
+// saveBaseline accepts a run as what later ones are compared with.
 func saveBaseline(dir string, sum assay.Summary, path string, p *cli.Progress) error {
 	if path == "" {
 		return nil

@@ -107,7 +107,7 @@ or verifier key is made.`,
   assay ledger keygen authority --owner "Example GmbH" --role authority --days 3650
   assay ledger keygen server --owner "Example GmbH" --role enrol
   assay ledger keygen log --kind log --name log.example.org/gpu`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.Takes(0, 1, "one name of a key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, flag := range []string{"owner", "node", "days", "role"} {
 				if f.kind != kindStatement && cmd.Flags().Changed(flag) {

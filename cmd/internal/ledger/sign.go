@@ -31,7 +31,7 @@ the recorded operations and checks. It is of this node: sign it where it was
 recorded.`,
 		Example: `  assay ledger sign runs/20261115-120000
   assay verify --out proof; assay ledger sign proof`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Takes(1, 1, "the directory of a run or of verify --out"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "text" && format != "json" {
 				return cli.BadFormat(format)

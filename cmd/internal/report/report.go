@@ -79,13 +79,13 @@ func New(more ...Format) *cobra.Command {
 		Use:   "report DIR",
 		Short: "Show a run again",
 		Long: `Report summarises and judges a run directory anew and shows it. A run that was
-broken off, or that is still under way, can be shown too.
+interrupted, or that is still under way, can be shown too.
 
 Formats:
 ` + strings.Join(help, "\n"),
 		Example: `  assay report runs/20261115-120000
   assay report runs/20261115-120000 --format html --output health.html`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Takes(1, 1, "a run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.IndexFunc(all, func(f Format) bool { return f.Name == format })
 			if i < 0 {

@@ -20,7 +20,7 @@ import (
 const simulateLong = `Simulate runs an inference engine that computes nothing and whose truth is
 known. It speaks OpenAI's and Ollama's APIs, gives each token at the moment
 that a law says, and writes down when it really did (--truth), so that a load
-tester can be held against it.
+tester can be checked against it.
 
 Law fixed gives token k at read + ttft + k·itl, whatever the load. Law batching
 is one engine loop with slots, prefill, shared decode steps and a KV cache; its

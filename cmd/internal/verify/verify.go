@@ -38,8 +38,8 @@ func New(outlet publish.Outlet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Prove that a GPU is what it says it is, and computes right",
-		Long: `Verify holds what several sources say of each GPU against each other and
-against a catalogue of models, has it multiply two matrices whose product is
+		Long: `Verify compares what several sources say of each GPU with each other and
+with a catalogue of models, has it multiply two matrices whose product is
 known bit for bit on every vendor's hardware, and compares its speed with the
 CPU's and with its model's peak. With --base-url it also looks whether an
 engine's model runs on the GPU, with --prompt while it answers words of your own,

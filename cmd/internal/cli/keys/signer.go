@@ -50,7 +50,7 @@ type SignerFlags struct {
 // "key" is usual.
 func (f *SignerFlags) Register(fl *pflag.FlagSet, key string) {
 	fl.StringVar(&f.Key, key, "", "private key `file`, with its NAME.pub beside it; by default assay/node.key in the user's configuration directory")
-	fl.StringVar(&f.Signer, "signer", "", "`command` that holds the key outside: it gets the bytes and writes the signature as base64; words are parted at spaces")
+	fl.StringVar(&f.Signer, "signer", "", "`command` that holds the key outside: it gets the bytes and writes the signature as base64; it is split at spaces")
 	fl.StringVar(&f.PassphraseFile, "passphrase-file", "", "`file` with the key's passphrase, for its owner only; by default "+PassphraseVariable+" in the environment, else the terminal is asked")
 }
 

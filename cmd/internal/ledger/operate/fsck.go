@@ -42,7 +42,7 @@ Exit codes: 0 good; 1 used wrongly; 2 could not be checked; 3 something is wrong
 and the files are named.`,
 		Example: `  assay ledger fsck notary-dir --policy policy.txt
   assay ledger fsck https://log.example.org/gpu --policy policy.txt --trust authority.pub`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Takes(1, 1, "a log, which is a directory or a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

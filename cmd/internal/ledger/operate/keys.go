@@ -39,7 +39,7 @@ The node puts the file in the place of its own NODE.pub. A second statement for
 the same key extends its time; to shorten it, revoke it.`,
 		Example: `  assay ledger certify node.pub --key authority.key --out node.certified.pub
   assay ledger certify server.pub --key authority.key --role enrol --out server.certified.pub`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Takes(1, 1, "the statement about a key, NAME.pub"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], keys.ProcessSecrets(), cmd.OutOrStdout())
 		},
@@ -132,7 +132,7 @@ before that time stays good with its receipt; what has no receipt is worthless.
 Publish the file to the log, and give it to who verifies: nobody knows of a
 revocation that was not shown to them.`,
 		Example: `  assay ledger revoke node.pub --key authority.key --from 2026-11-15T08:00:00Z --reason "the machine was stolen" --out node.revoked`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Takes(1, 1, "the statement about a key, NAME.pub"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], keys.ProcessSecrets(), cmd.OutOrStdout())
 		},

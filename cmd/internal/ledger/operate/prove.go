@@ -45,7 +45,7 @@ Exit codes: 0 proven; 1 used wrongly; 2 not in the log yet, or the log cannot be
 read; 3 what the log gives does not prove it.`,
 		Example: `  assay ledger prove runs/20261115-120000 --log https://log.example.org/gpu --policy policy.txt --wait 30s
   assay ledger prove --index 42 --log notary-dir --policy policy.txt --output entry42`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.Takes(0, 1, "one run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout())
 		},

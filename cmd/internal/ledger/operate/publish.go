@@ -79,7 +79,7 @@ Sending a statement twice does no harm: it has an id, and is logged once.
 
 Exit codes: 0 everything was acknowledged; 1 used wrongly, or a file is no signed
 statement; 2 records wait in the outbox.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cli.Takes(1, cli.Any, "run directories or signed statements"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var records []ledger.Record
 			for _, a := range args {

@@ -27,7 +27,7 @@ func newLedgerHealth() *cobra.Command {
 Exit codes: 0 it is well; 1 used wrongly; 2 it did not answer; 3 it answered that
 it is not well.`,
 		Example: `  assay ledger health http://127.0.0.1:8080`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Takes(1, 1, "the URL of a notary or a witness"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var token string
 			if tokenFile != "" {
