@@ -94,7 +94,7 @@ func newLedgerKeygen() *cobra.Command {
 	var f keygenFlags
 	cmd := &cobra.Command{
 		Use:   "keygen [NAME]",
-		Short: "Make a key that signs runs, a log or a witness's word",
+		Short: "Make a key that signs runs, a log's checkpoints or a witness's cosignatures",
 		Long: `Keygen makes an ed25519 key: NAME.key, the private half, encrypted with a
 passphrase and for its owner only, and NAME.pub, a statement whose key it is,
 which is for everybody. For a log or a witness it is NAME.vkey, and the line for

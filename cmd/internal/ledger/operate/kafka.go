@@ -86,7 +86,7 @@ func newLedgerTopics() *cobra.Command {
 	var f topicsFlags
 	cmd := &cobra.Command{
 		Use:   "topics",
-		Short: "List Kafka's topics, and hold the ledger's to what it must keep",
+		Short: "List Kafka's topics, and check the settings of the ledger's",
 		Long: `Topics lists the topics of a cluster, and says which settings of the ledger's own
 are wrong: those that would lose records, or let a sender say when a record was
 appended. A topic that exists is never altered; the command to do so is printed.

@@ -24,7 +24,7 @@ func newLedgerMonitor() *cobra.Command {
 	var f monitorFlags
 	cmd := &cobra.Command{
 		Use:   "monitor",
-		Short: "Follow a log and shout when it breaks its word",
+		Short: "Follow a log, and report when it contradicts itself",
 		Long: `Monitor looks at a log's checkpoint again and again. Each must be signed as the
 policy asks, not be smaller than the last, and be proven to go on from it. With
 --mirror it also keeps a full copy of the log, made from the entries and compared
