@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -183,12 +184,14 @@ func (c *Conn) everywhere(ctx context.Context, name string, partitions int) erro
 		return explain(c.conf, "list brokers", err)
 	}
 	for _, b := range brokers {
-		for !c.knows(ctx, int(b.NodeID), name, partitions) {
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%w: it was made, and broker %d does not know it yet; look again in a moment", ErrNoTopic, b.NodeID)
-			case <-time.After(50 * time.Millisecond):
+		_, err := backoff.Retry(ctx, func() (struct{}, error) {
+			if !c.knows(ctx, int(b.NodeID), name, partitions) {
+				return struct{}{}, ErrNoTopic
 			}
+			return struct{}{}, nil
+		}, backoff.WithBackOff(backoff.NewConstantBackOff(50*time.Millisecond)), backoff.WithMaxElapsedTime(0))
+		if err != nil { // the time is up
+			return fmt.Errorf("%w: it was made, and broker %d does not know it yet; look again in a moment", ErrNoTopic, b.NodeID)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/transparency-dev/tessera"
 	"github.com/transparency-dev/tessera/storage/posix"
 
@@ -163,25 +164,31 @@ func (n *Notary) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.patience())
 	defer cancel()
 	// Tessera waits for what this process added only, not for what was there.
-	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+	waits := &backoff.ExponentialBackOff{InitialInterval: time.Millisecond, Multiplier: 2, MaxInterval: 100 * time.Millisecond}
+	size, err := backoff.Retry(ctx, func() (uint64, error) {
 		_, size, err := published(n.checkpointPath())
-		if err != nil {
-			return fmt.Errorf("look at the checkpoint of the log: %w", err)
+		switch {
+		case err != nil:
+			return size, backoff.Permanent(fmt.Errorf("look at the checkpoint of the log: %w", err))
+		case size < n.size:
+			return size, errBehind
 		}
-		if size >= n.size {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the last checkpoint has %d of %d entries; the next start publishes the rest: %w", size, n.size, context.Cause(ctx))
-		case <-time.After(wait):
-		}
+		return size, nil
+	}, backoff.WithBackOff(waits), backoff.WithMaxElapsedTime(0))
+	if err != nil && errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("the last checkpoint has %d of %d entries; the next start publishes the rest: %w", size, n.size, context.Cause(ctx))
+	}
+	if err != nil {
+		return err
 	}
 	if err := n.shutdown(ctx); err != nil {
 		return fmt.Errorf("end the log's work: %w", err)
 	}
 	return nil
 }
+
+// errBehind is a checkpoint that has not everything yet.
+var errBehind = errors.New("the checkpoint is behind the log")
 
 // patience is how long the next checkpoint may take.
 func (n *Notary) patience() time.Duration {
