@@ -249,7 +249,7 @@ func TestSequencesHoldAtEveryLook(t *testing.T) {
 					k++
 				}
 				// p is outside exactly when its own ratio rules it out.
-				if logJeffreys(k, n)-logLikelihood(k, n, p) >= -math.Log(0.05) {
+				if !(logJeffreys(k, n)-logLikelihood(k, n, p) < -math.Log(0.05)) {
 					missed++
 					break
 				}
