@@ -44,7 +44,7 @@ Exit codes: 0 it holds; 1 used wrongly; 2 could not be decided (not signed, nobo
 trusted); 3 it does not hold.`,
 		Example: `  assay ledger verify runs/20261115-120000 --trust node.pub
   assay ledger verify run --trust authority.pub --trust policy.txt --need-receipt --keys revocations.jsonl`,
-		Args: cli.Takes(1, 1, "a run directory"),
+		Args: cli.Takes(1, 1, "the directory of a run or of verify --out"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
