@@ -71,7 +71,7 @@ Run does the same first.
 
 Exit codes: 0 everything is there; 1 used wrongly; 2 something is missing or
 not known.`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.Takes(1, 1, "a file of claims"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, suite, err := readFile(args[0])
 			if err != nil {
