@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	intoto "github.com/in-toto/attestation/go/v1"
 	"github.com/oklog/ulid/v2"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/journal"
@@ -101,6 +103,10 @@ func TestOperationsAreSignedProvedAndVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	runValidate(t, "gpu-operations", st.Predicate)
+	var theirs intoto.Statement
+	if err := protojson.Unmarshal(runEnvelope(t, filepath.Join(s.dir, OperationsStatement)).Payload, &theirs); err != nil || theirs.Validate() != nil {
+		t.Errorf("in-toto does not take it: %v, %v", err, theirs.Validate())
+	}
 	var got Operations
 	if err := checkOperations(st.Predicate, &got); err != nil {
 		t.Fatal(err)

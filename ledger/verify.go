@@ -319,8 +319,7 @@ func (v *verification) read(i int) {
 	v.statements[i] = s
 }
 
-// agree says which statements are missing, and holds those of a run against each
-// other.
+// agree says which statements are missing, and compares those of a run.
 func (v *verification) agree() {
 	var files, missing []string
 	for _, s := range v.Statements {
@@ -339,7 +338,7 @@ func (v *verification) agree() {
 	}
 }
 
-// agreeing holds the two statements of a run against each other.
+// agreeing compares the two statements of a run with each other.
 func (v *verification) agreeing(t, b *statement) {
 	switch {
 	case t.envelope.Signatures[0].KeyID != b.envelope.Signatures[0].KeyID:

@@ -30,7 +30,7 @@ func VerifyOperations(dir string, o VerifyOptions) (Verification, error) {
 	return v.Verification, nil
 }
 
-// aboutOperations holds the statement against the files beside which it lies.
+// aboutOperations compares the statement with the files beside which it lies.
 func (v *verification) aboutOperations() {
 	v.Figures = VerifiedFigures{assay.Unknown, "were not counted again, because of the problems above"}
 	s := v.statements[0]

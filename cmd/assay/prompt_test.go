@@ -44,8 +44,8 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// command "asked WORDS" holds what the engine was asked since the last time to
-// those words: more often than twice, as the load asks them too when they are the
+// command "asked WORDS" checks that the engine was asked those words since the
+// last time: more often than twice, as the load asks them too when they are the
 // user's own, and ours not then.
 func (l *listener) command(ts *testscript.TestScript, _ bool, args []string) {
 	l.mu.Lock()

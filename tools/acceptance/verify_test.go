@@ -70,11 +70,16 @@ func TestVerifyEndsBeforeAHangingDriver(t *testing.T) {
 func TestRealOllamaOnTheCPUIsReported(t *testing.T) {
 	url := engineURL(t, "ASSAY_OLLAMA_URL")
 	idle := nvmltest.Write(t, "gpus 1\ngpu 0 power 62\ngpu 0 utilization 0\ngpu 0 memory_used 900\ngpu 0 sm_clock 345\n")
-	_, v := verify(t, idle, "--skip-compute", "--base-url", url, "--reload-model")
+	const prompt = "Name three colours."
+	_, v := verify(t, idle, "--skip-compute", "--base-url", url, "--reload-model", "--prompt", prompt)
 	c := checked(v, "model.execution")
 	if c.Verdict != assay.Fail {
 		t.Fatalf("%+v, notes %v", c, v.Notes)
 	}
 	say(t, "%s", c.Evidence)
-	say(t, "asked twice at temperature 0: %s, %s", checked(v, "model.determinism").Verdict, checked(v, "model.determinism").Evidence)
+	same := checked(v, "model.determinism")
+	if same.Facts["prompt"] != prompt || same.Facts["answer"] == "" {
+		t.Errorf("the prompt was not answered: %+v", same)
+	}
+	say(t, "asked %q twice at temperature 0: %s, %s", prompt, same.Verdict, same.Evidence)
 }
