@@ -77,23 +77,18 @@ func interpreter(head string) string {
 }
 
 // script is the file that an interpreter named in the command is given, which is
-// the engine more than the interpreter is; empty: there is none.
+// the engine more than the interpreter is; empty: there is none. Of -m and -c there
+// is no file, and flags before one are rare.
 func (x *trial) script(e EngineConfig) string {
 	command := x.command(e)
-	if !pythonName.MatchString(filepath.Base(command[0])) {
+	if !pythonName.MatchString(filepath.Base(command[0])) || len(command) < 2 || strings.HasPrefix(command[1], "-") {
 		return ""
 	}
-	for _, a := range command[1:] {
-		if strings.HasPrefix(a, "-") {
-			return "" // of -m and -c there is no file, and flags before one are rare
-		}
-		a = x.fills(e, 0).Replace(a)
-		if e.Serve != nil && !filepath.IsAbs(a) {
-			a = filepath.Join(e.Serve.Dir, a)
-		}
-		return a
+	file := x.fills(e, 0).Replace(command[1])
+	if e.Serve != nil && !filepath.IsAbs(file) {
+		file = filepath.Join(e.Serve.Dir, file)
 	}
-	return ""
+	return file
 }
 
 // askVersions is what an interpreter is given to run: only the standard library.
