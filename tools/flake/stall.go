@@ -27,11 +27,11 @@ func stalls(root int, most time.Duration) (stop func()) {
 			}
 			all := family(root)
 			for _, pid := range all {
-				syscall.Kill(pid, syscall.SIGSTOP)
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
 			}
 			time.Sleep(rand.N(most))
 			for _, pid := range all {
-				syscall.Kill(pid, syscall.SIGCONT)
+				_ = syscall.Kill(pid, syscall.SIGCONT)
 			}
 		}
 	}()
