@@ -87,39 +87,7 @@ func TestHabitsOfTheWire(t *testing.T) {
 			run := short(engine(t, cfg), "openai-chat")
 			run.Load.Requests, run.Load.Concurrency = 12, 3
 			run.Data.OutputTokens = 24
-			dir := filepath.Join(t.TempDir(), "run")
-			sum, err := Run(t.Context(), run, dir, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := sum.Stages[0]
-			if s.OK != 12 || s.Failed != 0 {
-				t.Fatalf("%d succeeded, %d failed: %v", s.OK, s.Failed, s.Errors)
-			}
-			if tt.name == "refused stream_options" {
-				if s.TokensFrom != "chunks" {
-					t.Errorf("tokens from %q", s.TokensFrom)
-				}
-			} else if s.OutputTokens.Mean != 24 {
-				t.Errorf("answers of %g tokens, from %s", s.OutputTokens.Mean, s.TokensFrom)
-			}
-			if !(s.TPOT.Mean >= 3.9) {
-				t.Errorf("%.2f ms a token, truth 4; E2E %.1f ms", s.TPOT.Mean, s.E2E.Mean)
-			}
-			// The first event of several tokens is there after the first one's time.
-			if !(s.E2E.Mean >= 20+21*3.9) {
-				t.Errorf("E2E %.1f ms, truth 104 to 112", s.E2E.Mean)
-			}
-			if tt.habits[0] == "silent-all" || tt.name == "reasoning only" {
-				if s.TTFO.N != 0 {
-					t.Errorf("a time to first output of answers without any: %+v", s.TTFO)
-				}
-			}
-			if strings.HasPrefix(tt.name, "refused") {
-				if w := strings.Join(events(t, dir, assay.EventWarning), "\n"); !strings.Contains(w, strings.TrimPrefix(tt.habits[0], "refuse=")) {
-					t.Errorf("nobody says what was left out: %s", w)
-				}
-			}
+			stillness.Timed(t, tt.name, func() error { return wireRun(t, run, tt.name, tt.habits[0]) })
 		})
 	}
 }
@@ -143,6 +111,46 @@ func TestDiscoveredAsWhatItIsLike(t *testing.T) {
 			t.Errorf("like %q: found as %q, want %q (%v)", like, c.Backend, want, err)
 		}
 	}
+}
+
+// wireRun checks a run against such an engine. What it returns a machine that
+// stood still could be the cause of.
+func wireRun(t *testing.T, run Config, name, habit string) error {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	sum, err := Run(t.Context(), run, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sum.Stages[0]
+	if s.OK != 12 || s.Failed != 0 {
+		t.Fatalf("%d succeeded, %d failed: %v", s.OK, s.Failed, s.Errors)
+	}
+	if name == "refused stream_options" {
+		if s.TokensFrom != "chunks" {
+			t.Errorf("tokens from %q", s.TokensFrom)
+		}
+	} else if s.OutputTokens.Mean != 24 {
+		t.Errorf("answers of %g tokens, from %s", s.OutputTokens.Mean, s.TokensFrom)
+	}
+	if habit == "silent-all" || name == "reasoning only" {
+		if s.TTFO.N != 0 {
+			t.Errorf("a time to first output of answers without any: %+v", s.TTFO)
+		}
+	}
+	if strings.HasPrefix(name, "refused") {
+		if w := strings.Join(events(t, dir, assay.EventWarning), "\n"); !strings.Contains(w, strings.TrimPrefix(habit, "refuse=")) {
+			t.Errorf("nobody says what was left out: %s", w)
+		}
+	}
+	if !(s.TPOT.Mean >= 3.9) {
+		return fmt.Errorf("%.2f ms a token, truth 4; E2E %.1f ms", s.TPOT.Mean, s.E2E.Mean)
+	}
+	// The first event of several tokens is there after the first one's time.
+	if !(s.E2E.Mean >= 20+21*3.9) {
+		return fmt.Errorf("E2E %.1f ms, truth 104 to 112", s.E2E.Mean)
+	}
+	return nil
 }
 
 // A request that the engine refuses by design is not sent thousands of times,
@@ -181,7 +189,9 @@ func TestARefusalEndsTheRun(t *testing.T) {
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("got %v", err)
 	}
-	if n := asked.Load(); n > 40 {
+	// One of the first four may have been of the load: then the engine took a
+	// request before, and has a few more tries.
+	if n := asked.Load(); n > 4+maxRefusalsLater+20 {
 		t.Errorf("asked %d times", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 // quick is an engine that does not make tests wait.
@@ -182,8 +185,14 @@ func TestPagesOfTheEngine(t *testing.T) {
 func TestOllamaTimings(t *testing.T) {
 	c := quick()
 	c.TTFT, c.ITL, c.Faults.ColdStart = 60*time.Millisecond, 10*time.Millisecond, 40*time.Millisecond
+	stillness.Timed(t, "timings", func() error { return ollamaTimings(t, c) })
+}
+
+func ollamaTimings(t *testing.T, c Config) error {
+	t.Helper()
 	_, base := serve(t, c)
 	cl := client(t)
+	var errs []error
 	for i, stream := range []bool{true, false, true} {
 		_, body, err := post(t, cl, base+"/api/generate", fmt.Sprintf(`{"prompt":"a b","stream":%v,"options":{"num_predict":11}}`, stream))
 		if err != nil {
@@ -197,10 +206,10 @@ func TestOllamaTimings(t *testing.T) {
 		ms := func(k string) int64 { return int64(raw[k].(float64)) / 1e6 }
 		total, load, prompt, eval := ms("total_duration"), ms("load_duration"), ms("prompt_eval_duration"), ms("eval_duration")
 		if eval < 80 || eval > 180 { // ten gaps, not eleven
-			t.Errorf("eval_duration %d ms, want 100", eval)
+			errs = append(errs, fmt.Errorf("eval_duration %d ms, want 100", eval))
 		}
 		if prompt < 59 || prompt > 140 {
-			t.Errorf("prompt_eval_duration %d ms, want 60", prompt)
+			errs = append(errs, fmt.Errorf("prompt_eval_duration %d ms, want 60", prompt))
 		}
 		if sum := load + prompt + eval; total < sum || total > sum+3 {
 			t.Errorf("total %d ms, its parts %d", total, sum)
@@ -209,6 +218,7 @@ func TestOllamaTimings(t *testing.T) {
 			t.Errorf("request %d: load_duration %d ms, want %d", i, load, want)
 		}
 	}
+	return errors.Join(errs...)
 }
 
 func TestColdStartOnlyOnce(t *testing.T) {

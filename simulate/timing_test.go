@@ -3,6 +3,7 @@ package simulate
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 // shelf is a writer that tests may read while the engine writes.
@@ -130,45 +133,53 @@ func TestIDsAreTheClients(t *testing.T) {
 func TestStallHoldsTokensBack(t *testing.T) {
 	for _, law := range []Law{LawFixed, LawBatching} {
 		t.Run(string(law), func(t *testing.T) {
-			s := new(shelf)
-			c := quick()
-			c.Law, c.TTFT, c.ITL, c.Truth = law, 20*time.Millisecond, 10*time.Millisecond, s
-			c.Batching = Batching{StepBase: 10 * time.Millisecond}
-			_, base := serve(t, c)
-			cl := client(t)
-			var wg sync.WaitGroup
-			wg.Go(func() { post(t, cl, base+"/v1/completions", `{"prompt":"a","max_tokens":60,"stream":true}`) })
-			time.Sleep(150 * time.Millisecond)
-			before := time.Now().UnixNano()
-			res, body, err := post(t, cl, base+"/control/stall?ms=200", "")
-			if err != nil || res.StatusCode != 200 || body != `{"stalled_ms":200}` {
-				t.Fatalf("%v %s", err, body)
-			}
-			after := time.Now().UnixNano()
-			wg.Wait()
-			l := s.wait(t, 1)["req-1"]
-			held := 0
-			for _, w := range l.Written {
-				// What was due before the stall may still come, late.
-				if w > after+l.Late*1000 && w < before+200e6 {
-					t.Errorf("a token was written %d ms into the stall", (w-before)/1e6)
-				}
-				if w >= before+200e6 && w <= after+215e6 {
-					held++
-				}
-			}
-			if held < 15 {
-				t.Errorf("%d tokens came at the stall's end, want about 20", held)
-			}
-			// Schedules are absolute: the stall delays no token after it.
-			if d := l.Written[59] - l.Written[0]; d < 580e6 || d > 700e6 {
-				t.Errorf("59 gaps took %d ms, want 590", d/1e6)
-			}
-			if l.Late > 150_000 {
-				t.Errorf("the stall is counted as lateness: %d µs", l.Late)
-			}
+			stillness.Timed(t, string(law), func() error { return stallHolds(t, law) })
 		})
 	}
+}
+
+func stallHolds(t *testing.T, law Law) error {
+	t.Helper()
+	s := new(shelf)
+	c := quick()
+	c.Law, c.TTFT, c.ITL, c.Truth = law, 20*time.Millisecond, 10*time.Millisecond, s
+	c.Batching = Batching{StepBase: 10 * time.Millisecond}
+	_, base := serve(t, c)
+	cl := client(t)
+	var wg sync.WaitGroup
+	wg.Go(func() { post(t, cl, base+"/v1/completions", `{"prompt":"a","max_tokens":60,"stream":true}`) })
+	time.Sleep(150 * time.Millisecond)
+	before := time.Now().UnixNano()
+	res, body, err := post(t, cl, base+"/control/stall?ms=200", "")
+	if err != nil || res.StatusCode != 200 || body != `{"stalled_ms":200}` {
+		t.Fatalf("%v %s", err, body)
+	}
+	after := time.Now().UnixNano()
+	wg.Wait()
+	l := s.wait(t, 1)["req-1"]
+	held := 0
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, w := range l.Written {
+		// What was due before the stall may still come, late.
+		if w > after+l.Late*1000 && w < before+200e6 {
+			wrong("a token was written %d ms into the stall", (w-before)/1e6)
+		}
+		if w >= before+200e6 && w <= after+215e6 {
+			held++
+		}
+	}
+	if held < 15 {
+		wrong("%d tokens came at the stall's end, want about 20", held)
+	}
+	// Schedules are absolute: the stall delays no token after it.
+	if d := l.Written[59] - l.Written[0]; d < 580e6 || d > 700e6 {
+		wrong("59 gaps took %d ms, want 590", d/1e6)
+	}
+	if l.Late > 150_000 {
+		wrong("the stall is counted as lateness: %d µs", l.Late)
+	}
+	return errors.Join(errs...)
 }
 
 func TestPlannedStall(t *testing.T) {
@@ -204,16 +215,12 @@ func TestSlowReaderDelaysNobody(t *testing.T) {
 	body := fmt.Sprintf(`{"prompt":"a","max_tokens":%d,"stream":true}`, tokens)
 	fmt.Fprintf(nc, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	time.Sleep(100 * time.Millisecond)
-	for range 3 {
-		start := time.Now()
+	for range 3 { // while nobody reads the first, which would take for ever
 		if _, _, err := post(t, client(t), base+"/v1/completions", streamed); err != nil {
 			t.Fatal(err)
 		}
-		if d := time.Since(start); d > 3*time.Second {
-			t.Errorf("another request took %v", d)
-		}
 	}
-	nc.SetDeadline(time.Now().Add(20 * time.Second))
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	b, err := io.ReadAll(nc)
 	if err != nil {
 		t.Fatal(err)
