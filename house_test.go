@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/hammer":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "journal", "ledger", "report", "report/dialect", "score", "summary", "telemetry", "verify"},
 	"cmd/internal/verify":         {"", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "journal", "ledger", "report", "verify"},
 	"cmd/internal/simulate":       {"internal/disk", "simulate"},
-	"cmd/internal/report":         {"", "cmd/internal/cli", "hammer", "journal", "report", "summary"},
+	"cmd/internal/report":         {"", "cmd/internal/cli", "hammer", "journal", "report", "report/dialect", "summary"},
 	"cmd/internal/report/parquet": {"cmd/internal/cli", "cmd/internal/report", "journal", "report/parquet"},
 	"cmd/internal/ledger":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "hammer", "internal/disk", "journal", "ledger", "summary", "telemetry"},
 	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "internal/disk", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},

@@ -17,6 +17,7 @@ import (
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report"
+	"github.com/assay-bench/assay/report/dialect"
 	"github.com/assay-bench/assay/summary"
 )
 
@@ -63,7 +64,25 @@ func formats() []Format {
 		{Name: "prometheus", Help: "for a textfile collector", write: func(w io.Writer, r reported) error {
 			return report.Prometheus(w, r.sum, &r.health)
 		}},
+		{Name: "benchmark-checkpoint", Help: "benchmark_checkpoint.json of the test design's script (docs/origins.md)", write: func(w io.Writer, r reported) error {
+			return dialect.BenchmarkCheckpoint(w, r.run.Manifest(), checkpointOf(r.run), r.run.Requests())
+		}},
+		{Name: "benchmark-results", Help: "that script's summary alone", write: func(w io.Writer, r reported) error {
+			return dialect.BenchmarkResults(w, r.run.Requests())
+		}},
 	}
+}
+
+// checkpointOf is how far the run came; zero: it does not say.
+func checkpointOf(run *journal.Run) assay.Checkpoint {
+	c, err := run.Checkpoint()
+	if err != nil {
+		return assay.Checkpoint{}
+	}
+	if run.Status() != assay.StatusComplete && c.Status == assay.StatusComplete {
+		c.Status = assay.StatusPartial // what it covers is not all there
+	}
+	return c
 }
 
 // New is the command report, with further formats.
@@ -73,7 +92,7 @@ func New(more ...Format) *cobra.Command {
 	var names, help []string
 	for _, f := range all {
 		names = append(names, f.Name)
-		help = append(help, fmt.Sprintf("  %-11s %s", f.Name, f.Help))
+		help = append(help, fmt.Sprintf("  %-20s %s", f.Name, f.Help))
 	}
 	cmd := &cobra.Command{
 		Use:   "report DIR",
