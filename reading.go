@@ -45,5 +45,8 @@ const (
 	EventInterrupted  EventKind = "interrupted"
 	EventResumed      EventKind = "resumed"
 	EventEngineDown   EventKind = "engine_down"
-	EventLimit        EventKind = "limit" // the client met a limit of its own; Data names it: file_descriptors, ports, memory
+	// EventSlowInference: tokens a second for each request in flight were below
+	// half of the stage's first minute for 30 s. Data: tokens_per_second, first_minute.
+	EventSlowInference EventKind = "slow_inference"
+	EventLimit         EventKind = "limit" // the client met a limit of its own; Data names it: file_descriptors, ports, memory
 )

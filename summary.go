@@ -154,12 +154,22 @@ type StageSummary struct {
 	Kept Verdict `json:"kept"`
 	// BacklogGrows: an open stage's requests piled up.
 	BacklogGrows bool `json:"backlog_grows,omitempty"`
+	// Slowed is when inference became slow or stuck; nil: never, or nobody looked.
+	Slowed []Slowed `json:"slowed,omitempty"`
 	// Joules that all GPUs used in the steady window; null: not read.
 	Joules *float64 `json:"joules,omitempty"`
 	// WindowCV is the standard deviation ÷ mean of tokens a second over windows
 	// of the steady window, less what counting alone would give; null: too few.
 	WindowCV   *float64    `json:"window_cv,omitempty"`
 	Replicates *Replicates `json:"replicates,omitempty"`
+}
+
+// Slowed is a time when tokens a second for each request in flight were below
+// half of those of the stage's first minute for 30 s.
+type Slowed struct {
+	At              int64   `json:"t_ns"` // the end of the 30 s
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	FirstMinute     float64 `json:"first_minute"`
 }
 
 // What the rates of a stage are of.

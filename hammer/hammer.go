@@ -97,7 +97,8 @@ type run struct {
 	done   int
 	alive  int64 // when a request last got through, or the run began
 	refuse refusals
-	began  int64 // when the stage began
+	began  int64             // when the stage began
+	speed  *summary.Watchdog // of the stage; nil: nobody looks
 	// Of the stage: requests that succeeded, and their tokens.
 	answered       int
 	answeredTokens int64

@@ -116,6 +116,7 @@ func (r *run) one(ctx context.Context, asked, todo assay.Stage) (assay.StageSumm
 	r.mu.Lock()
 	r.stage, r.col, r.began, r.alive = asked, col, now, now
 	r.mu.Unlock()
+	r.watchStage(summary.NewWatchdog(todo))
 	r.live.Reset()
 	r.put(assay.Event{At: now, Kind: assay.EventStageStarted, Stage: asked.Name, Plan: &asked})
 	r.gen.OnSteady = func(at int64) {
@@ -123,6 +124,7 @@ func (r *run) one(ctx context.Context, asked, todo assay.Stage) (assay.StageSumm
 	}
 	r.gen.OnLoadEnd = func(at int64) {
 		r.collect(func(c *summary.Collector) { c.LoadEnd(at) })
+		r.watchStage(nil)
 		r.put(assay.Event{At: at, Kind: assay.EventStageLoadEnd, Stage: asked.Name})
 	}
 	res := r.gen.Run(ctx, todo, schedule)

@@ -35,6 +35,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 				r.event(assay.EventClockStep, "", fmt.Sprintf("the wall clock was stepped by %s", step), map[string]float64{"seconds": step.Seconds()})
 			}
 			r.sayDemoted()
+			r.watchSpeed(r.clock.Now(), r.client.Came(), r.gen.Busy())
 			cp := r.checkpoint(assay.StatusRunning)
 			r.check(r.w.Checkpoint(cp))
 			r.opt.Progress(cp)

@@ -276,6 +276,17 @@ func (c *Client) Heard() (at int64) {
 	return at
 }
 
+// Came is the number of tokens that came by all streams so far, also those of
+// requests under way. Which chunk held how many is known at the end of a
+// request only, so this is for watching and not for measuring: a chunk counts as
+// one, unless the engine counts in each.
+func (c *Client) Came() (tokens int64) {
+	for _, s := range c.streams.all() {
+		tokens += s.watch.came.Load()
+	}
+	return tokens
+}
+
 // Source says whose clock arrivals are by.
 func (c *Client) Source() assay.ClockSource { return c.source }
 

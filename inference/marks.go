@@ -44,6 +44,7 @@ func (s *stream) mark(k kind, tokens int64) bool {
 	}
 	if k&kindChoice != 0 && k&kindRole == 0 || k&kindVisible != 0 {
 		s.inRead++
+		s.arrived += max(1, tokens)
 	}
 	s.marks = append(s.marks, mark{at: s.at, read: s.reads, tokens: int32(min(tokens, math.MaxInt32)), kind: k})
 	return true

@@ -41,6 +41,8 @@ type stream struct {
 	inRead int    // chunks in it so far that may be tokens
 	from   int    // its first mark
 
+	arrived int64 // chunks that may be tokens, of this and all earlier requests
+
 	part  bodyPart
 	frame framing
 	left  int64 // bytes left of a body with a length
@@ -109,6 +111,7 @@ type watched struct {
 	phase  atomic.Int32
 	quiet  atomic.Int64 // when the last read emptied the socket; 0: nothing to look after
 	heard  atomic.Int64 // when an event last came, of this or an earlier request
+	came   atomic.Int64 // tokens of this and all earlier requests, as far as chunks tell
 	killed atomic.Int32
 
 	mu     sync.Mutex // held for acting on conn, and for taking it away
@@ -224,6 +227,7 @@ func (s *stream) feed(p []byte) (over bool) {
 	s.lines.keep()
 	if s.progress {
 		s.watch.heard.Store(s.now)
+		s.watch.came.Store(s.arrived)
 		switch {
 		case s.done:
 			s.limit(phaseLinger, s.now+lingerNS)

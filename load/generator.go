@@ -79,6 +79,10 @@ func (g *Generator) Progress() Progress {
 // last, weighted by time. The first call counts from the first request.
 func (g *Generator) TakeInFlight() float64 { return g.gauge.take(g.now()) }
 
+// Busy is the time that requests were under way so far, in seconds, added up
+// over them.
+func (g *Generator) Busy() float64 { return g.gauge.busy(g.now()) / 1e9 }
+
 // Run follows the schedule until it stops, then waits for the requests under
 // way: for the stage's grace, after which they are cancelled and recorded as
 // censored. A grace of zero waits as long as the requests take; a negative one
@@ -137,6 +141,7 @@ type gauge struct {
 	mu    sync.Mutex
 	level int
 	area  float64 // request·ns since the last take
+	total float64 // request·ns since the beginning
 	from  int64   // when it was last taken
 	last  int64   // up to where area reaches
 }
@@ -154,7 +159,9 @@ func (g *gauge) advance(now int64) {
 	}
 	// Ends come a little out of order: the correction for one that lies before
 	// last is as large as what was counted too much.
-	g.area += float64(g.level) * float64(now-g.last)
+	more := float64(g.level) * float64(now-g.last)
+	g.area += more
+	g.total += more
 	g.last = now
 }
 
@@ -168,4 +175,13 @@ func (g *gauge) take(now int64) float64 {
 	}
 	g.area, g.from = 0, now
 	return mean
+}
+
+func (g *gauge) busy(now int64) float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last != 0 { // else no request was sent yet
+		g.advance(now)
+	}
+	return g.total
 }

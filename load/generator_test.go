@@ -456,11 +456,17 @@ func TestInFlightGauge(t *testing.T) {
 		go func() { done <- g.Run(t.Context(), stage, s) }()
 		time.Sleep(time.Second)
 		g.TakeInFlight()
+		busy := g.Busy()
 		for range 5 {
 			time.Sleep(time.Second)
 			if got := g.TakeInFlight(); !(math.Abs(got-8) <= 0.1) {
 				t.Errorf("%.3f in flight, want 8 = 200/s × 40 ms", got)
 			}
+			// Looking at one does not take from the other.
+			if more := g.Busy() - busy; !(math.Abs(more-8) <= 0.1) {
+				t.Errorf("%.3f request-seconds in a second, want 8", more)
+			}
+			busy = g.Busy()
 		}
 		if p := g.Progress(); p.InFlight < 6 || p.InFlight > 10 || p.Issued < 1200 || p.Sent != p.Done+p.InFlight {
 			t.Errorf("progress %+v", p)

@@ -69,6 +69,7 @@ type stage struct {
 	begun       int64 // when it was last started
 	ours        oursOf
 	course      *course // nil: nothing says when it was
+	slowed      []assay.Slowed
 }
 
 func (o *reduction) stage(name string, plan assay.Stage) *stage {
@@ -114,6 +115,10 @@ func (o *reduction) event(e *assay.Event) {
 			s.Ended(e.At)
 		case assay.EventInterrupted:
 			s.interrupted = true
+		case assay.EventSlowInference:
+			if v, ok := slowedBy(e); ok && len(s.slowed) < slowedMost {
+				s.slowed = append(s.slowed, v)
+			}
 		}
 	}
 	switch e.Kind {
@@ -215,6 +220,7 @@ func (o *reduction) summary(run Source) assay.Summary {
 	o.fit(out.Stages)
 	for i, s := range o.stages {
 		sum := &out.Stages[i]
+		sum.Slowed = s.slowed
 		if s.course != nil {
 			out.Windows = append(out.Windows, s.course.windows(sum.Name)...)
 			o.vary(i, s.course, sum)
