@@ -35,6 +35,9 @@ type Judge struct {
 	// PricePerHour is what renting the node costs, EnergyRate what a kWh costs.
 	PricePerHour *Money `json:"price_per_hour,omitempty"`
 	EnergyRate   *Money `json:"energy_rate_per_kwh,omitempty"`
+	// ModelSize is the number of parameters that the workload is for, as 7B;
+	// empty: any.
+	ModelSize string `json:"model_size,omitempty"`
 	// Search says what the stages looked for: "", "saturate", "find-max-rate", "find-max-concurrency", "sustain".
 	Search Search `json:"search,omitempty"`
 }
@@ -102,6 +105,10 @@ type Engine struct {
 	Model   string `json:"model"`
 	// Version is what the engine says of itself; empty if it says nothing.
 	Version string `json:"version,omitempty"`
+	// ModelParameters and ModelBytes are how large it says that the model is: the
+	// bytes of its weights as they are kept. Zero: it does not say.
+	ModelParameters float64 `json:"model_parameters,omitempty"`
+	ModelBytes      int64   `json:"model_bytes,omitempty"`
 }
 
 // Client is how the measuring process competed for processors.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/inference"
 )
 
 // Config is everything that one run does, resolved: what runs, what --dry-run
@@ -29,7 +31,9 @@ type Config struct {
 	Cert   string `json:"cert,omitempty"`
 	Key    string `json:"key,omitempty"`
 
-	engineVersion string // what the engine says of itself; the manifest keeps it
+	// What the engine says of itself and its model; the manifest keeps it.
+	engineVersion string
+	engineModel   inference.ModelSize
 
 	APIKey  string            `json:"-"`
 	Headers map[string]string `json:"-"`
@@ -198,6 +202,9 @@ func DefaultConfig() Config {
 	return c
 }
 
+// searchStreams is the most streams that a search of a scenario tries.
+const searchStreams = 256
+
 // BuiltinProfiles are the workloads of the profiler specification
 // (docs/origins.md).
 func BuiltinProfiles() []assay.Profile {
@@ -222,12 +229,14 @@ func BuiltinScenarios() []assay.Scenario {
 
 // SetProfile takes the lengths of a profile.
 func (c *Config) SetProfile(p assay.Profile) {
-	c.Profile = &p
+	c.Profile, c.Judge.ModelSize = &p, p.ModelSize
 	c.Data.InputTokens, c.Data.OutputTokens = p.InputTokens(), p.ExpectedTokens
 }
 
 // Apply sets the load of a scenario. The scenario's duration and ramp-up are
-// shared out evenly among its levels.
+// shared out evenly among its levels. How many steps a saturation takes nobody
+// knows before: its duration is shared out among the doublings, and it takes
+// less where goodput stops rising early, and more for the steps in between.
 func (c *Config) Apply(s assay.Scenario) error {
 	l := Load{Grace: c.Load.Grace, Warmups: c.Load.Warmups}
 	if s.Grace > 0 {
@@ -248,6 +257,22 @@ func (c *Config) Apply(s assay.Scenario) error {
 			l.Levels = append(l.Levels, s.MaxConcurrency)
 		}
 		l.Duration, l.RampUp = share(s.Duration, len(l.Levels)), share(s.RampUp, len(l.Levels))
+	case "sequential":
+		if s.Requests < 0 || s.Requests == 0 && s.Duration <= 0 {
+			return fmt.Errorf("scenario %s: pattern sequential needs requests or a duration", s.Name)
+		}
+		l.Mode, l.Concurrency = ModeClosed, 1
+		l.Requests, l.Duration, l.RampUp = s.Requests, s.Duration, s.RampUp
+	case "saturation":
+		l.Mode, l.Concurrency = ModeSaturate, s.MaxConcurrency
+		if l.Concurrency == 0 {
+			l.Concurrency = searchStreams
+		}
+		if l.Concurrency < 1 {
+			return fmt.Errorf("scenario %s: max_concurrency must be at least 1, not %d", s.Name, s.MaxConcurrency)
+		}
+		l.Duration = share(s.Duration, bits.Len(uint(l.Concurrency)))
+		l.RampUp = share(s.RampUp, bits.Len(uint(l.Concurrency)))
 	case "batch":
 		if len(s.BatchSizes) == 0 {
 			return fmt.Errorf("scenario %s: pattern batch needs batch_sizes", s.Name)
@@ -259,12 +284,15 @@ func (c *Config) Apply(s assay.Scenario) error {
 			return fmt.Errorf("scenario %s: pattern sustained needs target_utilization in (0,1]", s.Name)
 		}
 		l.Mode, l.Utilization, l.Hold, l.RampUp = ModeSustain, s.TargetUtilization, s.Duration, s.RampUp
-		l.Concurrency, l.Burstiness = 256, 1
+		l.Concurrency, l.Burstiness = searchStreams, 1
 		l.Duration = assay.Duration(min(20*time.Second, time.Duration(s.Duration)/10))
 	default:
-		return fmt.Errorf("scenario %s: unknown pattern %q; known are parallel, sustained, batch", s.Name, s.Pattern)
+		return fmt.Errorf("scenario %s: unknown pattern %q; known are parallel, sequential, batch, saturation, sustained", s.Name, s.Pattern)
 	}
-	if s.Duration <= 0 {
+	if s.Requests != 0 && s.Pattern != "sequential" {
+		return fmt.Errorf("scenario %s: requests goes with pattern sequential; pattern %s is timed by its duration", s.Name, s.Pattern)
+	}
+	if s.Duration < 0 || s.Duration == 0 && s.Requests == 0 {
 		return fmt.Errorf("scenario %s: needs a duration", s.Name)
 	}
 	c.Scenario, c.Load = &s, l

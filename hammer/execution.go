@@ -71,8 +71,9 @@ func (w *witness) see(r assay.Reading) {
 }
 
 // checks says where the model ran. The engine must be on this machine, and
-// must have answered.
-func (w *witness) checks(at time.Time) []assay.Check {
+// must have answered. Its model's bytes are what a GPU must hold where there is
+// one; how a model is laid over several is not known.
+func (w *witness) checks(at time.Time, modelBytes int64) []assay.Check {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var gpus []verify.ModelSamples
@@ -80,6 +81,9 @@ func (w *witness) checks(at time.Time) []assay.Check {
 		gpus = append(gpus, verify.ModelSamples{
 			Device: device, BeforeLoad: of[phaseUnloaded], Idle: of[phaseIdle], UnderLoad: of[phaseLoad],
 		})
+	}
+	if len(gpus) == 1 {
+		gpus[0].ModelBytes = float64(modelBytes)
 	}
 	slices.SortFunc(gpus, func(a, b verify.ModelSamples) int { return bytes.Compare([]byte(a.Device), []byte(b.Device)) })
 	return verify.NodeExecution(gpus, at)

@@ -132,8 +132,11 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 	r.w, err = journal.Create(dir, assay.Manifest{
 		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),
 		Node: machine, Clock: r.client.Source(), Client: &client,
-		Engine: assay.Engine{URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion},
-		Seed:   c.Seed, Nonce: opt.Nonce, Version: opt.Version, Config: config, Judge: c.Judge,
+		Engine: assay.Engine{
+			URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion,
+			ModelParameters: c.engineModel.Parameters, ModelBytes: c.engineModel.Bytes,
+		},
+		Seed: c.Seed, Nonce: opt.Nonce, Version: opt.Version, Config: config, Judge: c.Judge,
 	})
 	if err != nil {
 		return assay.Summary{}, err

@@ -21,12 +21,7 @@ func served(url, model string, found inference.Found) error {
 	if len(found.Models) == 0 || len(found.Models) >= maxListed || len(model) > maxName {
 		return nil
 	}
-	plain := func(name string) string { return name }
-	if found.Backend == inference.Ollama {
-		// Ollama's x is its x:latest.
-		plain = func(name string) string { return strings.TrimSuffix(name, ":latest") }
-	}
-	if slices.ContainsFunc(found.Models, func(name string) bool { return plain(name) == plain(model) }) {
+	if slices.ContainsFunc(found.Models, func(name string) bool { return sameModel(name, model, found) }) {
 		return nil
 	}
 	list, more := found.Models, ""
@@ -35,4 +30,23 @@ func served(url, model string, found inference.Found) error {
 	}
 	return fmt.Errorf("%w: %q is not in the list of the engine at %s, which has %s%s; name one of them with --model, or load yours",
 		ErrNoModel, model, url, strings.Join(list, ", "), more)
+}
+
+// sameModel reports whether an engine means the same model by two names:
+// Ollama's x is its x:latest.
+func sameModel(a, b string, found inference.Found) bool {
+	if found.Backend == inference.Ollama {
+		a, b = strings.TrimSuffix(a, ":latest"), strings.TrimSuffix(b, ":latest")
+	}
+	return a == b
+}
+
+// sizeOf is how large the engine says that the model is; zero: it does not say.
+func sizeOf(model string, found inference.Found) inference.ModelSize {
+	for name, size := range found.Sizes {
+		if sameModel(name, model, found) {
+			return size
+		}
+	}
+	return inference.ModelSize{}
 }

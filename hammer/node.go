@@ -115,7 +115,7 @@ func (r *run) verified() {
 		answered := r.done
 		r.mu.Unlock()
 		if answered > 0 {
-			checks = append(slices.Clip(checks), r.node.witness.checks(time.Unix(0, r.clock.Now()))...)
+			checks = append(slices.Clip(checks), r.node.witness.checks(time.Unix(0, r.clock.Now()), r.cfg.engineModel.Bytes)...)
 		}
 	}
 	for _, c := range checks {

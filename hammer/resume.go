@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/inference"
 	"github.com/assay-bench/assay/journal"
 )
 
@@ -64,6 +65,7 @@ func configOf(m assay.Manifest, s Secrets) (Config, error) {
 		return c, fmt.Errorf("read the configuration of run %s: %w", m.ID, err)
 	}
 	c.APIKey, c.Headers = s.APIKey, s.Headers
+	c.engineModel = inference.ModelSize{Parameters: m.Engine.ModelParameters, Bytes: m.Engine.ModelBytes}
 	if c.Found {
 		c.APIKey = ""
 	}

@@ -90,6 +90,7 @@ func Resolve(ctx context.Context, c *Config) error {
 		}
 		c.Model = found.Models[0]
 	}
+	c.engineModel = sizeOf(c.Model, found)
 	return served(c.URL, c.Model, found)
 }
 

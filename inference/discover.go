@@ -22,6 +22,9 @@ type Found struct {
 	Backend Backend
 	Models  []string // as it lists them, at most 1,000
 	Version string   // empty if it does not say
+	// Sizes of the models, by name, where the engine says them: Ollama and
+	// llama.cpp do, vLLM does not.
+	Sizes map[string]ModelSize
 }
 
 // DiscoverOptions is how to ask. The zero value asks plainly.
@@ -59,19 +62,30 @@ func Discover(ctx context.Context, base string, opt DiscoverOptions) (Found, err
 	_, verr := q.get(ctx, "/api/version", &version)
 	if verr == nil && version.Version != "" {
 		found := Found{Backend: Ollama, Version: name(version.Version)}
-		var tags struct{ Models []struct{ Name string } }
+		var tags struct {
+			Models []struct {
+				Name          string
+				Size, Details any
+			}
+		}
 		if _, err := q.get(ctx, "/api/tags", &tags); err != nil {
 			return Found{}, fmt.Errorf("listing models: %w", err)
 		}
 		for _, m := range tags.Models {
 			found.add(m.Name)
+			found.size(m.Name, memberOf(m.Details, "parameter_size"), m.Size)
 		}
 		return found, nil
 	}
 	if ctx.Err() != nil {
 		return Found{}, ctx.Err()
 	}
-	var list struct{ Data []struct{ ID string } }
+	var list struct {
+		Data []struct {
+			ID   string
+			Meta any
+		}
+	}
 	server, err := q.get(ctx, "/v1/models", &list)
 	if err != nil {
 		return Found{}, fmt.Errorf("listing models: %w", err)
@@ -79,6 +93,7 @@ func Discover(ctx context.Context, base string, opt DiscoverOptions) (Found, err
 	found := Found{Backend: OpenAIChat}
 	for _, m := range list.Data {
 		found.add(m.ID)
+		found.size(m.ID, memberOf(m.Meta, "n_params"), memberOf(m.Meta, "size"))
 	}
 	// vLLM has a page for it; others say who they are in a header.
 	version.Version = ""

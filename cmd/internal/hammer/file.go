@@ -46,6 +46,11 @@ func parseHammerFile(name string, b []byte) (hammerFile, error) {
 			return file, fmt.Errorf("read %s: profile %s: context_length must be more than expected_tokens, which must be at least 1; they are %d and %d",
 				name, p.Name, p.ContextLength, p.ExpectedTokens)
 		}
+		if p.ModelSize != "" {
+			if _, err := assay.ParseModelSize(p.ModelSize); err != nil {
+				return file, fmt.Errorf("read %s: profile %s: model_size %w", name, p.Name, err)
+			}
+		}
 	}
 	clear(seen)
 	for i, s := range file.Scenarios {

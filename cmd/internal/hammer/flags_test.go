@@ -89,6 +89,9 @@ func TestHammerDryRun(t *testing.T) {
 		{"scenario-scaled", strings.Fields("--scenario baseline_capacity --duration 30s --max-concurrency 4")},
 		{"seed-file", strings.Fields("--config hammer_seed.yaml --profile medium_model --scenario sustained_load --duration 100s")},
 		{"own-file", strings.Fields("--config hammer_own.yaml --export vllm=x.json --format json")},
+		{"sequential-file", strings.Fields("--config hammer_patterns.yaml --scenario one_by_one")},
+		{"sequential-duration", strings.Fields("--config hammer_patterns.yaml --scenario five_minutes --duration 20s")},
+		{"saturation-file", strings.Fields("--config hammer_patterns.yaml --scenario cliff --max-concurrency 32")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -125,6 +128,9 @@ func TestHammerDryRun(t *testing.T) {
 func TestHammerErrors(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"--sweep 1,2 --saturate", "--sweep and --saturate exclude each other"},
+		{"--config hammer_patterns.yaml --scenario one_by_one --max-concurrency 4", "one stream"},
+		{"--config hammer_patterns.yaml --scenario cliff --num-prompts 5", "timed by --duration"},
+		{"--config hammer_badsize.yaml", "profile chat: model_size \"huge\" is not a number of parameters; write 7B"},
 		{"--scenario quick --batch 1", "exclude each other"},
 		{"--replay f --dataset-name timed_trace", "exclude each other"},
 		{"--sweep 1,x", "for example 1,2,4"},
@@ -203,7 +209,7 @@ func TestHammerErrors(t *testing.T) {
 		{"--resume d --num-prompts 5 --model m", "leave out --num-prompts --model"},
 		{"--config hammer_none.yaml", "read --config"},
 		{"--config hammer_unknown_key.yaml", "[4:5]"},
-		{"--config hammer_bad_pattern.yaml", "known are parallel, sustained, batch"},
+		{"--config hammer_bad_pattern.yaml", "known are parallel, sequential, batch, saturation, sustained"},
 		{"--config hammer_twice.yaml", "rename one"},
 		{"--no-such-flag", "unknown flag"},
 		{"stray", "unexpected words"},

@@ -132,18 +132,25 @@ func (r *resolver) scenarioLoad(name string) {
 	}
 	r.refuse("a scenario", "burstiness", "request-rate", "ramp-up-strategy", "ramp-up-start-rps", "ramp-up-end-rps")
 	if r.duration > 0 {
-		share := float64(r.duration) / float64(s.Duration)
-		s.RampUp = assay.Duration((time.Duration(float64(s.RampUp) * share)).Round(time.Millisecond))
+		if s.Duration > 0 {
+			share := float64(r.duration) / float64(s.Duration)
+			s.RampUp = assay.Duration((time.Duration(float64(s.RampUp) * share)).Round(time.Millisecond))
+		}
 		s.Duration = assay.Duration(r.duration)
 	}
-	if n := r.maxConcurrency; n > 0 && s.Pattern == "parallel" {
+	if n := r.maxConcurrency; n > 0 && (s.Pattern == "parallel" || s.Pattern == "saturation") {
 		s.MaxConcurrency = n
 		if len(s.Levels) > 0 {
 			s.Levels = append(slices.DeleteFunc(slices.Clone(s.Levels), func(l int) bool { return l >= n }), n)
 		}
 	}
-	if s.Pattern == "batch" {
+	switch s.Pattern {
+	case "batch":
 		r.refuse("a scenario of batches", "max-concurrency")
+	case "sequential":
+		r.refuse("a sequential scenario, which is one stream", "max-concurrency")
+	case "saturation":
+		r.refuse("a scenario of saturation, whose steps are timed by --duration", "num-prompts")
 	}
 	if err := r.c.Apply(s); err != nil {
 		r.check(err)
