@@ -60,7 +60,8 @@ type HardwareInfo struct {
 	RAMBytes       *int64 `json:"ram_bytes"`
 }
 
-// HealthScore is five numbers in [0,1] against a baseline. A part that could
+// HealthScore is five numbers in [0,1] against a baseline, or against what the
+// card's maker states. A part that could
 // not be scored is null; its weight is shared out among the others.
 type HealthScore struct {
 	Overall    *float64 `json:"overall"`
@@ -79,8 +80,18 @@ type HealthScore struct {
 	Weights    map[string]float64 `json:"weights"`
 	Deductions []Deduction        `json:"deductions"`
 	Baseline   string             `json:"baseline,omitempty"` // its name
-	Stage      string             `json:"stage,omitempty"`    // the stage that was compared with it
+	// Against is what latency, throughput and efficiency are shares of:
+	// AgainstBaseline, or for a node without one AgainstCatalogue, the figures of
+	// its card's maker. Empty: none of them was scored.
+	Against string `json:"against,omitempty"`
+	Stage   string `json:"stage,omitempty"` // the stage that was compared with it
 }
+
+// What a score is against.
+const (
+	AgainstBaseline  = "baseline"
+	AgainstCatalogue = "catalogue"
+)
 
 // Interval is a range from low to high.
 type Interval struct {

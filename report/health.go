@@ -109,6 +109,8 @@ func verdictOf(in HealthInput) []Block {
 			held += " at stage " + h.Score.Stage
 		}
 		note = append(note, held+".")
+	} else if h.Score.Against == assay.AgainstCatalogue {
+		note = append(note, "A starting score: there is no baseline, so the node is compared with what its card's maker states.")
 	}
 	note = append(note, fmt.Sprintf("%s of the score's weight could be measured.", percent(h.Score.Coverage)))
 	note = append(note, fmt.Sprintf("Run %s, %s, %s; client %s.", s.Status, spell(time.Duration(s.Ended-s.Started)), plural(len(s.Stages), "stage", "stages"), s.Client.Certificate))

@@ -53,13 +53,17 @@ func node(s assay.Summary, h assay.Health) []Block {
 	return out
 }
 
-// scoreLine is empty without a baseline: then only stability could be scored,
-// and the node's verdict has what spoiled it.
+// scoreLine is empty where only stability could be scored: the node's verdict has
+// what spoiled it.
 func scoreLine(s assay.HealthScore) string {
-	if s.Baseline == "" {
+	against := s.Baseline
+	if s.Against == assay.AgainstCatalogue {
+		against = "the card's catalogue, for want of a baseline"
+	}
+	if against == "" {
 		return ""
 	}
-	text := interval(scoreOf(s, "overall", s.Overall)) + " against " + s.Baseline + ":"
+	text := interval(scoreOf(s, "overall", s.Overall)) + " against " + against + ":"
 	for _, part := range []struct {
 		name string
 		v    *float64

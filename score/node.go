@@ -30,6 +30,7 @@ func nodeFindings(in Input, s assay.HealthScore, devices map[string]bool) []assa
 		rule("engine_restart", one(assay.Degraded, false, "the engine was restarted "+times(n)+" during the run", "read the engine's log", map[string]float64{"times": float64(n)}))
 	}
 	rule("baseline_differs", differs(in))
+	rule("model_size", modelSizes(in))
 	if in.Summary.Client.Certificate == assay.Invalid {
 		rule("client", one(assay.Unknown, false, "the client was the bottleneck: "+clip(strings.Join(in.Summary.Client.Why, "; ")), "measure from a machine with more to spare", nil))
 		return out // what follows is about requests
@@ -37,8 +38,10 @@ func nodeFindings(in Input, s assay.HealthScore, devices map[string]bool) []assa
 	caused := func(t assay.Trend) bool { return t.Cause == "gpu_clocks" }
 	rule("throttling", drifts(filter(trends, caused)))
 	rule("drift", drifts(filter(trends, func(t assay.Trend) bool { return !caused(t) })))
+	rule("slow_inference", slowFindings(in.Summary.Stages))
 	rule("errors", errorFindings(in.Summary.Stages))
-	if s.Overall != nil && *s.Overall < scoreDegraded {
+	// A starting score is a share of a maker's peak, which nobody reaches.
+	if in.Baseline != nil && s.Overall != nil && *s.Overall < scoreDegraded {
 		v := assay.Degraded
 		if *s.Overall < scoreFail {
 			v = assay.Fail
@@ -163,7 +166,7 @@ func scoreOf(in Input, judged string) assay.HealthScore {
 		out.Weights[n] = weights[i]
 	}
 	if in.Baseline != nil {
-		out.Baseline = clip(in.Baseline.Name)
+		out.Baseline, out.Against = clip(in.Baseline.Name), assay.AgainstBaseline
 	}
 	if in.Summary.Client.Certificate == assay.Invalid {
 		for _, n := range append(partNames[:], "overall") {
@@ -186,6 +189,16 @@ func scoreOf(in Input, judged string) assay.HealthScore {
 			*slot = &ps[i].v
 		} else {
 			out.Unknown[partNames[i]] = ps[i].why
+		}
+	}
+	if s.start != nil && (ps[Latency].ok || ps[Throughput].ok) {
+		out.Against = assay.AgainstCatalogue
+	}
+	if s.start != nil && ps[Throughput].ok {
+		for _, f := range s.start.shares() {
+			if !f.ok {
+				out.Unknown["throughput."+f.metric] = f.why + "; half of the part's weight is not known"
+			}
 		}
 	}
 	v, coverage := overall(ps)
@@ -215,6 +228,9 @@ func held(in Input) (figures, scale, map[string]string) {
 		return out
 	}
 	s := scale{base: in.Baseline}
+	if s.base == nil {
+		s.start = startingOf(in)
+	}
 	var unknown map[string]string
 	s.steady, unknown = steadiness(in)
 	c := candidates(in.Summary.Stages)
@@ -228,13 +244,17 @@ func held(in Input) (figures, scale, map[string]string) {
 		}
 	}
 	all, steady := read(c), read(steadyStages(in.Summary.Stages))
-	return figures{
+	f := figures{
 		rate:     extreme(all, func(f figures) figure { return f.rate }),
 		perJoule: extreme(all, func(f figures) figure { return f.perJoule }),
 		fails:    extreme(steady, func(f figures) figure { return f.fails }),
 		cv:       extreme(steady, func(f figures) figure { return f.cv }),
 		steady:   extreme(steady, func(f figures) figure { return f.steady }),
-	}, s, unknown
+	}
+	if s.start != nil {
+		f.tpot = lowest(all, func(f figures) figure { return f.tpot })
+	}
+	return f, s, unknown
 }
 
 func loadWords(kind assay.LoadKind, at float64) string {

@@ -67,7 +67,7 @@ func TestTheReportHasExactlyTheSpecificationsKeysAndOurAdditions(t *testing.T) {
 	added := map[string][]string{
 		"":                    {"because", "findings", "format", "gpus", "run_id", "verdict"},
 		"hardware_info":       {"gpu_count", "gpu_memory_bytes", "ram_bytes"},
-		"health_score":        {"baseline", "coverage", "deductions", "intervals", "stage", "unknown", "weights"},
+		"health_score":        {"against", "baseline", "coverage", "deductions", "intervals", "stage", "unknown", "weights"},
 		"performance_metrics": {"cpu_utilization", "error_rate", "max_gpu_temperature_celsius", "mean_gpu_power_watts", "output_tokens_per_second", "peak_memory_bytes", "stage", "tokens_per_joule", "tpot_p50_ms", "ttft_p99_ms"},
 		"cost_analysis":       {"blended_cost_per_million_tokens", "currency", "curve", "energy", "energy_cost_per_million_tokens", "energy_rate_per_kwh", "price_per_hour", "rental_cost_per_million_good_tokens", "rental_cost_per_million_tokens", "total_cost_per_million_tokens", "unknown", "utilization"},
 	}

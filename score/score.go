@@ -29,11 +29,15 @@ const minCoverage = 0.5
 
 // part is one scored part.
 type part struct {
-	v    float64
-	ok   bool
-	why  string
-	lost []loss
+	v     float64
+	ok    bool
+	cover float64 // the share of its weight that is known
+	why   string
+	lost  []loss
 }
+
+// whole is a part of which nothing is lost yet, and all is known.
+func whole() part { return part{v: 1, ok: true, cover: 1} }
 
 // loss is one factor of a part: the part is the product of all factors.
 type loss struct {
@@ -48,7 +52,8 @@ type scale struct {
 	base *assay.Baseline
 	// why latency cannot be scored although there is a baseline.
 	noLoad string
-	steady []loss // factors of stability that do not come from a stage's figures
+	steady []loss    // factors of stability that do not come from a stage's figures
+	start  *starting // without a baseline
 }
 
 func positive(p *float64) (float64, bool) {
@@ -67,7 +72,7 @@ func (s scale) parts(f figures, n int) [partCount]part {
 
 func (s scale) latency(f figures, n int) part {
 	if s.base == nil {
-		return part{why: noBaseline}
+		return s.start.latency(f, n)
 	}
 	if s.noLoad != "" {
 		return part{why: s.noLoad}
@@ -86,7 +91,7 @@ func (s scale) latency(f figures, n int) part {
 	if len(used) == 0 {
 		return part{why: "the baseline has no latency"}
 	}
-	out := part{v: 1, ok: true}
+	out := whole()
 	for _, p := range used {
 		if !p.fig.ok {
 			return part{why: p.fig.why}
@@ -100,6 +105,9 @@ func (s scale) latency(f figures, n int) part {
 }
 
 func (s scale) throughput(f figures, n int) part {
+	if s.base == nil {
+		return s.start.throughput()
+	}
 	return s.ratio(f.rate, n, "output_tokens_per_second", "output tokens a second", func(b *assay.Baseline) *float64 { return b.OutputTokensPerSecond })
 }
 
@@ -120,7 +128,7 @@ func (s scale) ratio(f figure, n int, metric, words string, of func(*assay.Basel
 		return part{why: f.why}
 	}
 	measured := f.at(n)
-	out := part{v: 1, ok: true}
+	out := whole()
 	out.take(loss{metric, measured, base, clamp(measured / base), fmt.Sprintf("%s %s, the baseline has %s", num(measured), words, num(base))})
 	return out
 }
@@ -131,7 +139,7 @@ func (s scale) stability(f figures, n int) part {
 			return part{why: needed.why}
 		}
 	}
-	out := part{v: 1, ok: true}
+	out := whole()
 	e := f.fails.at(n)
 	out.take(loss{"error_rate", e, 0, 1 - clamp(e), share(e) + " of the requests failed"})
 	if f.cv.ok {
@@ -154,8 +162,9 @@ func overall(ps [partCount]part) (v, coverage float64) {
 	sum := 0.0
 	for i, p := range ps {
 		if p.ok {
-			coverage += weights[i]
-			sum += weights[i] * math.Log(p.v) // −∞ for a part of zero, and then overall is zero
+			w := weights[i] * p.cover
+			coverage += w
+			sum += w * math.Log(p.v) // −∞ for a part of zero, and then overall is zero
 		}
 	}
 	if coverage == 0 {

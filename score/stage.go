@@ -268,3 +268,16 @@ func extreme(all []figures, get func(figures) figure) figure {
 	}
 	return out
 }
+
+// lowest is the figure that is lowest of several stages; what is not known is
+// passed over.
+func lowest(all []figures, get func(figures) figure) figure {
+	out := figure{why: "no stage was measured"}
+	for _, f := range all {
+		g := get(f)
+		if g.ok && (!out.ok || g.v < out.v) || !g.ok && !out.ok {
+			out = g
+		}
+	}
+	return out
+}

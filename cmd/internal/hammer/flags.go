@@ -81,6 +81,7 @@ type hammerFlags struct {
 	dcgm                        string
 	metrics                     metricsOutput
 	verify                      bool
+	checks                      string
 	baseline, saveBaseline      string
 	price, energyRate, currency string
 

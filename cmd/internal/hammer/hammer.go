@@ -106,6 +106,11 @@ func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt h
 	dir := out.Resume
 	var sum assay.Summary
 	var err error
+	if out.Checks != "" {
+		if opt.Checks, err = readChecks(out.Checks); err != nil {
+			return err
+		}
+	}
 	if dir != "" {
 		sum, err = hammer.Resume(ctx, dir, hammer.Secrets{APIKey: cfg.APIKey, Headers: cfg.Headers}, opt)
 	} else {
@@ -124,7 +129,7 @@ func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt h
 			if verr != nil {
 				p.Say("note: verify: %v", verr)
 			}
-			opt.Checks = found.Checks
+			opt.Checks = append(opt.Checks, found.Checks...)
 			pub.Verified(ctx, found.Operations, found.Checks)
 		}
 		pub.Event(ctx, "run_started", "hammer", fmt.Sprintf("measuring %s at %s", cfg.Model, cfg.URL), map[string]any{"model": cfg.Model, "backend": cfg.Backend})

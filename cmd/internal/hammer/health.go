@@ -30,6 +30,7 @@ func (f *hammerFlags) registerHealth(fs *pflag.FlagSet) {
 	f.metrics.Register(fs, "", "serve readings and progress for Prometheus on this ")
 	fs.BoolVar(&f.metrics.DCGM, "dcgm-names", false, "with --metrics: also under DCGM's names, which dashboards know")
 	fs.BoolVar(&f.verify, "verify", false, "verify the GPUs first, as assay verify does, and judge the node by that too")
+	fs.StringVar(&f.checks, "checks", "", "judge the node also by what assay verify --out found before, in this `directory`")
 	fs.StringVar(&f.baseline, "baseline", "", "score the node against this `file`, or a baseline that is shipped, by its name")
 	fs.StringVar(&f.saveBaseline, "save-baseline", "", "accept this run as the node's baseline: write it to a `file`")
 	fs.StringVar(&f.price, "price", "", "what renting the node costs, `0.35/h`")

@@ -38,6 +38,7 @@ type hammerOutputs struct {
 	Metrics      metricsOutput `json:"metrics,omitzero"`
 	SaveBaseline string        `json:"save_baseline,omitempty"` // a file
 	Verify       bool          `json:"verify,omitempty"`
+	Checks       string        `json:"checks,omitempty"` // a directory of assay verify --out
 
 	Sign    bool             `json:"sign,omitempty"`
 	SignKey keys.SignerFlags `json:"-"`
@@ -74,7 +75,7 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 		AllowInvalid: f.allowInvalid, DryRun: f.dryRun, Verbose: f.verbose,
 		Quiet: f.quiet, NoProgress: f.quiet || f.disableTqdm,
 		Format: f.format, Backend: f.backend,
-		Metrics: f.metrics, SaveBaseline: f.saveBaseline, Verify: f.verify,
+		Metrics: f.metrics, SaveBaseline: f.saveBaseline, Verify: f.verify, Checks: f.checks,
 		Sign: f.sign, SignKey: f.signKey, Publish: f.publish, Nonce: strings.ToLower(f.nonce),
 	}
 	if f.servedModel != "" || len(f.loraModules) > 0 {
