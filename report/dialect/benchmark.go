@@ -146,7 +146,9 @@ func benchmarkCheckpoint(b *bufio.Writer, m assay.Manifest, c assay.Checkpoint, 
 			return err
 		}
 		b.WriteString("\n    ")
-		b.Write(line)
+		if _, err := b.Write(line); err != nil {
+			return err
+		}
 	}
 	end := "\n  ],\n"
 	if s.TotalRequests == 0 {
