@@ -69,3 +69,39 @@ func TestFamilyFile(t *testing.T) {
 		}
 	}
 }
+
+// A run with everything that may be asked for keeps the schema too.
+func TestAllThatMayBeAskedKeepsTheSchema(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile("../docs/formats/schema/claims-result.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := fixture(t)
+	o.Stress, o.Dir, o.Beside = true, filepath.Join(t.TempDir(), "r"), []Beside{profiled{}}
+	runFile(t, o, claimLines("probe: f/a, metric: mean, target: <= 1s")+"requires: {cpus: 16}\n", fake("f/a", around(1e-3)))
+	f, err := os.Open(filepath.Join(o.Dir, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := jsonschema.UnmarshalJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(v); err != nil {
+		t.Error(err)
+	}
+	for _, member := range []string{"stress", "prerequisites", "profile"} {
+		if _, there := v.(map[string]any)[member]; !there {
+			t.Errorf("results.json has no %s", member)
+		}
+	}
+}
+
+type profiled struct{}
+
+func (profiled) Start(context.Context, string) error { return nil }
+func (profiled) Stop(r *Result) {
+	r.Profile = &Profile{By: "perf", Of: []string{"assay (process 1)"}, Samples: 2, Hertz: 99, Why: "not in the profile: x",
+		Hot: []Hot{{Process: "assay", Function: "main.main", Self: 0.5, Total: 1, Path: "main.main"}}}
+}

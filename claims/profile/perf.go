@@ -26,6 +26,7 @@ const (
 // perfRecord is perf under way.
 type perfRecord struct {
 	path, data string
+	engine     map[int]bool // its processes, as they were at the start
 	child      *child.Process
 }
 
@@ -33,25 +34,34 @@ type perfRecord struct {
 // first short recording shows whether that is permitted, and why not.
 func startPerf(ctx context.Context, path, data string, looked []process) (*perfRecord, error) {
 	var pids []string
-	for _, p := range looked {
+	engine := map[int]bool{}
+	for i, p := range looked {
 		pids = append(pids, strconv.Itoa(p.pid))
+		engine[p.pid] = i > 0 // the first is our own
 	}
 	// cpu-clock is there in virtual machines too. With a process and a command perf
 	// records the process for as long as the command runs: cat ends with its input.
-	command := func(runs string) []string {
-		return []string{path, "record", "-e", "cpu-clock", "-F", strconv.Itoa(hertz), "-g", "--max-size=" + maxData, "-o", data, "-p", strings.Join(pids, ","), "--", runs}
+	command := func(file, runs string) []string {
+		return []string{path, "record", "-e", "cpu-clock", "-F", strconv.Itoa(hertz), "-g", "--max-size=" + maxData, "-o", file, "-p", strings.Join(pids, ","), "--", runs}
 	}
 	within, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	out, err := child.Output(within, child.Spec{Command: command("true"), MaxStderr: 4 << 10}, nil)
+	out, err := child.Output(within, child.Spec{Command: command(data+".trial", "true"), MaxStderr: 4 << 10}, nil)
+	remove(data + ".trial")
 	if err != nil {
 		return nil, notPermitted(err, out.Stderr)
 	}
-	p, err := child.Start(child.Spec{Command: command("cat"), MaxStderr: 4 << 10})
+	p, err := child.Start(child.Spec{Command: command(data, "cat"), MaxStderr: 4 << 10})
 	if err != nil {
 		return nil, fmt.Errorf("start perf: %w", err)
 	}
-	return &perfRecord{path: path, data: data, child: p}, nil
+	return &perfRecord{path: path, data: data, engine: engine, child: p}, nil
+}
+
+// remove takes away perf's file, and the older one that perf makes of a file which is
+// there already.
+func remove(data string) {
+	_, _ = os.Remove(data), os.Remove(data+".old")
 }
 
 // notPermitted adds what to do where the kernel says no.
@@ -70,7 +80,7 @@ func notPermitted(err error, said string) error {
 
 // stop ends the recording and reads its stacks.
 func (p *perfRecord) stop(into *Stacks) error {
-	defer os.Remove(p.data)
+	defer remove(p.data)
 	p.child.Close(settleWithin)
 	c, err := child.Start(child.Spec{
 		Command: []string{p.path, "script", "-i", p.data, "--no-inline", "-F", "comm,pid,ip,sym,dso"},
@@ -80,7 +90,7 @@ func (p *perfRecord) stop(into *Stacks) error {
 		return fmt.Errorf("start perf script: %w", err)
 	}
 	defer c.Close(0)
-	read := scriptReader{to: into, own: ownCode("/proc/self")}
+	read := scriptReader{to: into, own: ownCode("/proc/self"), engine: p.engine}
 	err = c.Receive(context.Background(), time.Now().Add(scriptFor), func(line []byte) (bool, error) {
 		read.line(line)
 		return false, nil
@@ -101,7 +111,8 @@ func (p *perfRecord) stop(into *Stacks) error {
 // first, then an empty line.
 type scriptReader struct {
 	to     *Stacks
-	own    code // our own program, whose functions we can name ourselves
+	own    code         // our own program, whose functions we can name ourselves
+	engine map[int]bool // processes that are the engine's
 	comm   string
 	frames []scriptFrame
 	within bool
@@ -123,7 +134,11 @@ func (r *scriptReader) line(line []byte) {
 		}
 	default:
 		r.end()
-		r.within, r.comm = true, readHead(trimmed)
+		comm, pid := readHead(trimmed)
+		if r.engine[pid] {
+			comm = "engine: " + comm // which may be a program of our name
+		}
+		r.within, r.comm = true, comm
 	}
 }
 
@@ -190,15 +205,15 @@ const unknownName = "[unknown]"
 // kernelMark is behind the name of a function of the kernel.
 const kernelMark = "_[k]"
 
-// readHead reads the program's name, behind which its process stands.
-func readHead(line []byte) string {
+// readHead reads the program's name, and behind it its process.
+func readHead(line []byte) (comm string, pid int) {
 	text := string(line)
 	if at := strings.LastIndexByte(text, ' '); at > 0 {
-		if _, err := strconv.Atoi(text[at+1:]); err == nil {
-			return strings.TrimSpace(text[:at])
+		if n, err := strconv.Atoi(text[at+1:]); err == nil {
+			return strings.TrimSpace(text[:at]), n
 		}
 	}
-	return text
+	return text, 0
 }
 
 // code is where a program's own instructions are.

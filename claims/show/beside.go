@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/claims"
 	"github.com/assay-bench/assay/report"
 )
@@ -23,7 +24,7 @@ func (r shown) prerequisitesTable() (report.Table, bool) {
 	t := report.Table{Title: "Prerequisites", Columns: []report.Column{{Name: "prerequisite"}, {Name: "there", Words: true}, {Name: "wanted", Words: true}, {Name: "have", Words: true}, {Name: "what to do", Words: true}},
 		Note: "What the promises take for granted. A missing one decides no claim: it says that they were made for another machine."}
 	for _, p := range r.Prerequisites {
-		t.Rows = append(t.Rows, []string{p.What, p.Verdict.String(), p.Wanted, p.Have, p.Do})
+		t.Rows = append(t.Rows, []string{p.What, there(p.Verdict), p.Wanted, p.Have, p.Do})
 	}
 	return t, len(t.Rows) > 0
 }
@@ -39,7 +40,7 @@ func (r shown) profileBlocks() []report.Block {
 	t := report.Table{Columns: []report.Column{{Name: "function"}, {Name: "self"}, {Name: "with calls"}, {Name: "program", Words: true}, {Name: "way to it", Words: true}},
 		Note: fmt.Sprintf("%d samples by %s of %s. profile.html has the flame graph, profile.folded the stacks.", x.Samples, x.By, strings.Join(x.Of, ", "))}
 	for _, h := range x.Hot[:min(len(x.Hot), maxHotShown)] {
-		t.Rows = append(t.Rows, []string{h.Function, claims.FormatValue(h.Self, "ratio"), claims.FormatValue(h.Total, "ratio"), h.Process, h.Path})
+		t.Rows = append(t.Rows, []string{shortFunction(h.Function), claims.FormatValue(h.Self, "ratio"), claims.FormatValue(h.Total, "ratio"), h.Process, shortPath(h.Path)})
 	}
 	out := []report.Block{report.Heading{Text: "Processor time"}}
 	if len(t.Rows) == 0 {
@@ -51,4 +52,32 @@ func (r shown) profileBlocks() []report.Block {
 		out = append(out, report.Paragraph{Text: x.Why + "."})
 	}
 	return out
+}
+
+func there(v assay.Verdict) string {
+	switch v {
+	case assay.Pass:
+		return "yes"
+	case assay.Fail:
+		return "no"
+	}
+	return "not known"
+}
+
+// shortFunction is the name of a Go function without the way to its package, which
+// results.json has; other names stay as they are.
+func shortFunction(name string) string {
+	at := strings.LastIndexByte(name, '/')
+	if at < 0 || strings.ContainsAny(name[:at], " ([<") || !strings.Contains(name[at:], ".") {
+		return name
+	}
+	return name[at+1:]
+}
+
+func shortPath(path string) string {
+	all := strings.Split(path, " → ")
+	for i := range all {
+		all[i] = shortFunction(all[i])
+	}
+	return strings.Join(all, " → ")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -168,5 +169,27 @@ func TestReportPage(t *testing.T) {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("no %q in the page", want)
 		}
+	}
+}
+
+// What the machine lacks stands before the claims, and where processor time went
+// after the probes, with what is not in it.
+func TestShowsPrerequisitesAndProfile(t *testing.T) {
+	r := mixed(t)
+	r.Profile = &claims.Profile{By: "runtime/pprof", Of: []string{"assay (process 7)"}, Samples: 10, Hertz: 100, Why: "not in the profile: perf is not installed",
+		Hot: []claims.Hot{{Process: "assay", Function: "example.com/a/b.work[\x1b[31m]", Self: 0.7, Total: 0.9, Path: "main.main → example.com/a/b.work"}}}
+	var text, page bytes.Buffer
+	if err := errors.Join(Text(&text, r), HTML(&page, r)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"at least 6.14", "install a newer kernel", "Processor time", "main.main → b.work", "70.0 %", "perf is not installed", "10 samples by runtime/pprof"} {
+		for name, got := range map[string]string{"text": text.String(), "HTML": page.String()} {
+			if !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
+				t.Errorf("the %s lacks %q", name, want)
+			}
+		}
+	}
+	if strings.ContainsRune(text.String(), '\x1b') || strings.Index(text.String(), "Prerequisites") > strings.Index(text.String(), "Claims") {
+		t.Error(text.String())
 	}
 }
