@@ -166,3 +166,28 @@ func TestUnifiedWithoutALastNewline(t *testing.T) {
 		t.Error("a diff of nothing")
 	}
 }
+
+// A change that would say anything else than what is proposed is no proposal.
+func TestUpdateClaimsAreReadAgain(t *testing.T) {
+	_, catalog := updateRun(t, updateFile)
+	old, err := Read(strings.NewReader(updateFile), "claims.yaml", catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := Update{Changes: []Proposal{{Claim: "broken", New: "<= 1200us"}}}
+	change := strings.NewReplacer("'<= 500us'", "'<= 1200us'")
+	if err := u.holds(old, []byte(change.Replace(updateFile)), "claims.yaml", catalog); err != nil {
+		t.Error(err)
+	}
+	for what, file := range map[string]string{
+		"another claim too":   strings.Replace(change.Replace(updateFile), "100ms", "90ms", 1),
+		"not the claim":       updateFile,
+		"another metric":      strings.Replace(change.Replace(updateFile), "metric: mean", "metric: p50", 1),
+		"a claim less":        change.Replace(updateFile[:strings.Index(updateFile, "  - name: largest")]),
+		"a file that is none": "claims: [\n",
+	} {
+		if err := u.holds(old, []byte(file), "claims.yaml", catalog); !errors.Is(err, ErrNoProposal) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

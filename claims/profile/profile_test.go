@@ -237,7 +237,7 @@ func TestEngineTree(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for at, to := range map[string]string{"60/fd/3": "socket:[4242]", "70/fd/3": "socket:[1111]"} {
+	for at, to := range map[string]string{"60/fd/3": "socket:[4242]", "50/fd/3": "socket:[1111]"} {
 		if err := os.Symlink(to, filepath.Join(root, at)); err != nil {
 			t.Fatal(err)
 		}
