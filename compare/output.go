@@ -21,8 +21,8 @@ type OutputOptions struct {
 // evidence: docs/formats/experiment.md lists the files. It writes none of the
 // evidence, so that it can be done again.
 func WriteOutputs(dir string, e Experiment, a Analysis, o OutputOptions) error {
-	if err := os.MkdirAll(filepath.Join(dir, "analysis"), 0o755); err != nil {
-		return fmt.Errorf("make the directory of the analysis: %w", err)
+	if _, err := directory(dir, "analysis"); err != nil {
+		return err
 	}
 	for name, v := range map[string]any{
 		"summary.json":                           summaryOf(a),
@@ -53,12 +53,31 @@ func WriteOutputs(dir string, e Experiment, a Analysis, o OutputOptions) error {
 	if !e.Analysis.Plots || o.Plot == nil {
 		return nil
 	}
-	return writePlots(filepath.Join(dir, "plots"), e, a, o.Plot)
+	return writePlots(dir, e, a, o.Plot)
+}
+
+// directory makes one of the results' directories. A link in its place is refused:
+// results come from elsewhere too, and a link would have files written wherever
+// their maker wants them.
+func directory(results, name string) (string, error) {
+	dir := filepath.Join(results, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the directory %s: %w", name, err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", fmt.Errorf("make the directory %s: %w", name, err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("%s is a link, which is not followed: remove it, and analyse again", dir)
+	}
+	return dir, nil
 }
 
 func writePlots(dir string, e Experiment, a Analysis, plot func(io.Writer, report.Chart) error) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the directory of pictures: %w", err)
+	dir, err := directory(dir, "plots")
+	if err != nil {
+		return err
 	}
 	for _, p := range Plots(e, a) {
 		var b bytes.Buffer

@@ -55,8 +55,8 @@ func WriteExperiment(dir string, e Experiment) error {
 	if e.Format == "" {
 		e.Format = ExperimentFormat
 	}
-	if err := os.MkdirAll(filepath.Join(dir, RawDir), 0o755); err != nil {
-		return fmt.Errorf("make the experiment's directory: %w", err)
+	if _, err := directory(dir, RawDir); err != nil {
+		return err
 	}
 	for i, name := range fileNames(e.Engines) {
 		f := rawFile{Format: SamplesFormat, Engine: e.Engines[i].Name, Samples: []Sample{}}

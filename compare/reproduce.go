@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/report"
 )
 
@@ -26,9 +27,9 @@ func requirementsFile(fileName string) string { return fileName + "-requirements
 
 // writeReproduce writes the files that the report's instructions name.
 func writeReproduce(dir string, e Experiment) error {
-	dir = filepath.Join(dir, reproduceDir)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the directory of %s: %w", reproduceDir, err)
+	dir, err := directory(dir, reproduceDir)
+	if err != nil {
+		return err
 	}
 	if repeatable(e) {
 		var b bytes.Buffer
@@ -41,13 +42,37 @@ func writeReproduce(dir string, e Experiment) error {
 	}
 	for i, name := range fileNames(e.Engines) {
 		if p := e.Engines[i].Packages; len(p) > 0 {
-			if err := replace(filepath.Join(dir, requirementsFile(name)), []byte(strings.Join(p, "\n")+"\n")); err != nil {
+			if err := replace(filepath.Join(dir, requirementsFile(name)), requirements(p)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// What pip may be given: a name and a version. A package says itself what it is
+// called, and results come from elsewhere too: an option for pip, such as another
+// index, is neither.
+var (
+	packagePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*$`)
+	versionPattern = regexp.MustCompile(`^[0-9][0-9A-Za-z.+]*$`)
+)
+
+// requirements is the list as pip reads it. What is no package stands in it as a
+// comment.
+func requirements(packages []string) []byte {
+	var b bytes.Buffer
+	for _, p := range packages {
+		if !packagePattern.MatchString(p) {
+			p = "# left out, as it is no NAME==VERSION: " + foreign.Line(p, maxPackageName)
+		}
+		b.WriteString(p + "\n")
+	}
+	return b.Bytes()
+}
+
+// maxPackageName bounds what is shown of one.
+const maxPackageName = 200
 
 // repeatable reports whether there is a configuration to run again: an experiment
 // of runs that were made elsewhere has none.
@@ -102,12 +127,12 @@ func reproduction(e Experiment) []report.Block {
 func reproduceSteps(e Experiment) []string {
 	var out []string
 	if len(e.Command) > 0 {
-		out = append(out, "It was begun with: "+shellWords(e.Command))
+		out = append(out, "It was begun with: "+foreign.Shell(e.Command...))
 	}
 	for i, name := range fileNames(e.Engines) {
 		if len(e.Engines[i].Packages) > 0 {
 			python := "Python"
-			if v := e.Engines[i].Lock["python"]; v != "" {
+			if v := e.Engines[i].Lock["python"]; versionPattern.MatchString(v) {
 				python += " " + v
 			}
 			out = append(out, fmt.Sprintf("For %s, in a new environment of %s: pip install --no-deps -r RESULTS/%s/%s", e.Engines[i].Name, python, reproduceDir, requirementsFile(name)))
@@ -119,20 +144,4 @@ func reproduceSteps(e Experiment) []string {
 		out = append(out, "Nothing was started for it: its runs were made elsewhere, and each has its own configuration in its run.json")
 	}
 	return append(out, "Only analyse again: assay compare --analyze-only --results RESULTS")
-}
-
-// shellWords writes a command line so that a shell reads the same words.
-func shellWords(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		plain := func(r rune) bool {
-			return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=+,./:@%", r)
-		}
-		if w != "" && strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
-			out[i] = w
-		} else {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
 }

