@@ -221,6 +221,28 @@ func TestOperationsFiguresFollow(t *testing.T) {
 	}
 }
 
+// A check that failed is not made good by a line behind it: two devices without a
+// name of their own are one thing to a statement.
+func TestOperationsWorstCheckCounts(t *testing.T) {
+	good := runSigner(1)
+	for _, lines := range []string{
+		`{"name":"compute.golden","verdict":"fail"}` + "\n" + `{"name":"compute.golden","verdict":"pass"}` + "\n",
+		`{"name":"compute.golden","verdict":"pass"}` + "\n" + `{"name":"compute.golden","verdict":"fail"}` + "\n",
+	} {
+		dir := operationsDirectory(t)
+		if err := os.WriteFile(filepath.Join(dir, journal.ChecksFile), []byte(lines), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		key := runKey(t, good, good, "node-1")
+		if _, err := SignOperations(t.Context(), dir, "node-1", good, key, SignOptions{Now: runNow}); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := VerifyOperations(dir, VerifyOptions{Keys: NewKeyring(key), Now: runNow}); err != nil || v.Operations.Result != "FAILED" {
+			t.Errorf("%s is signed as %+v, %v", lines, v.Operations, err)
+		}
+	}
+}
+
 func TestSignOperationsRefuses(t *testing.T) {
 	good := runSigner(1)
 	sign := func(dir, node string, key Key, o SignOptions) error {
