@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/assay-bench/assay/internal/foreign"
+	"github.com/assay-bench/assay/internal/yamltext"
 )
 
 // Suite is a claims file whose every name has been resolved.
@@ -85,6 +86,9 @@ func Read(r io.Reader, name string, catalog Catalog) (Suite, error) {
 	}
 	if len(b) > maxFileBytes {
 		return Suite{}, fmt.Errorf("read %s: it is longer than %d bytes, which no list of claims is", name, maxFileBytes)
+	}
+	if err := yamltext.Check(b); err != nil {
+		return Suite{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	tree, err := parser.ParseBytes(b, 0)
 	if err != nil {

@@ -1,11 +1,14 @@
 package claims
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/yamltext"
 )
 
 func testCatalog() Catalog {
@@ -173,6 +176,19 @@ func TestFormatValue(t *testing.T) {
 	} {
 		if got := FormatValue(c.v, c.unit); got != c.want {
 			t.Errorf("%g %s: %q, want %q", c.v, c.unit, got, c.want)
+		}
+	}
+}
+
+// A kilobyte whose aliases repeat each other would take all memory.
+func TestReadRefusesWhatExplodes(t *testing.T) {
+	file := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 12; i++ {
+		file += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+	}
+	for _, text := range []string{file + "measure: *a11\n", "claims: " + strings.Repeat("[", 100_000)} {
+		if _, err := Read(strings.NewReader(text), "f.yaml", testCatalog()); !errors.Is(err, yamltext.ErrBounds) {
+			t.Errorf("%.40s…: %v", text, err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/internal/yamltext"
 )
 
 // maxConfig bounds the file.
@@ -34,6 +35,9 @@ func ReadConfig(r io.Reader, name string) (Config, error) {
 	}
 	if len(b) > maxConfig {
 		return Config{}, fmt.Errorf("read %s: it is longer than %d bytes", name, maxConfig)
+	}
+	if err := yamltext.Check(b); err != nil {
+		return Config{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	var c Config
 	if err := yaml.UnmarshalWithOptions(b, &c, yaml.Strict()); err != nil {

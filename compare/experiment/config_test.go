@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/compare"
+	"github.com/assay-bench/assay/internal/yamltext"
 )
 
 func seconds(s float64) assay.Duration { return assay.Duration(s * float64(time.Second)) }
@@ -217,5 +219,11 @@ func TestAnalysisTableIsWhatIsRead(t *testing.T) {
 		if !slices.Contains(members, k.Key) {
 			t.Errorf("the table has %s, and nothing reads it", k.Key)
 		}
+	}
+}
+
+func TestReadConfigRefusesWhatExplodes(t *testing.T) {
+	if _, err := ReadConfig(strings.NewReader("engines: "+strings.Repeat("[", 100_000)), "f.yaml"); !errors.Is(err, yamltext.ErrBounds) {
+		t.Error(err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/assay-bench/assay/internal/yamltext"
 	"github.com/assay-bench/assay/ledger"
 )
 
@@ -81,6 +82,9 @@ func ReadConfig(path string) (Config, error) {
 	b, err := readBounded(path, maxConfigFile)
 	if err != nil {
 		return c, fmt.Errorf("read Kafka's configuration: %w", err)
+	}
+	if err := yamltext.Check(b); err != nil {
+		return c, fmt.Errorf("read %s: %w", path, err)
 	}
 	if err := yaml.UnmarshalWithOptions(b, &c, yaml.Strict()); err != nil {
 		return Config{}, fmt.Errorf("read %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))

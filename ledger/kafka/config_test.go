@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/assay-bench/assay/internal/yamltext"
 )
 
 func TestReadConfig(t *testing.T) {
@@ -197,5 +199,15 @@ func TestTopicIsHeldToWhatItMustKeep(t *testing.T) {
 		if w := topic.Wrong(); len(w) != 1 || w[0].Name != tc.wrong || !errors.Is(err, ErrTopic) || !strings.Contains(err.Error(), tc.wrong) {
 			t.Errorf("%s: %v, %v", tc.name, w, err)
 		}
+	}
+}
+
+func TestReadConfigRefusesWhatExplodes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kafka.yaml")
+	if err := os.WriteFile(path, []byte("brokers: "+strings.Repeat("[", 100_000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadConfig(path); !errors.Is(err, yamltext.ErrBounds) {
+		t.Error(err)
 	}
 }

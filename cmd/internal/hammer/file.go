@@ -8,6 +8,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/internal/yamltext"
 )
 
 // hammerFile is the file of --config: the seed's two lists, and what a team
@@ -32,6 +33,9 @@ func parseHammerFile(name string, b []byte) (hammerFile, error) {
 	var file hammerFile
 	if len(b) > maxConfigFile {
 		return file, fmt.Errorf("read %s: it is larger than %d bytes, which no configuration is", name, maxConfigFile)
+	}
+	if err := yamltext.Check(b); err != nil {
+		return file, fmt.Errorf("read %s: %w", name, err)
 	}
 	if err := yaml.UnmarshalWithOptions(b, &file, yaml.Strict()); err != nil {
 		// The library's text has the line, and shows it.
