@@ -1,10 +1,13 @@
 package hammer
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/assay-bench/assay/internal/yamltext"
 )
 
 // The scenarios of docs/hammer.md are ones that the program takes.
@@ -30,5 +33,11 @@ func TestDocumentedScenarios(t *testing.T) {
 	}
 	if len(patterns) != 5 || len(file.Profiles) != 1 {
 		t.Errorf("%d patterns, %d profiles", len(patterns), len(file.Profiles))
+	}
+}
+
+func TestConfigFileRefusesWhatExplodes(t *testing.T) {
+	if _, err := parseHammerFile("f.yaml", []byte("test_scenarios: "+strings.Repeat("[", 100_000))); !errors.Is(err, yamltext.ErrBounds) {
+		t.Error(err)
 	}
 }
