@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +47,7 @@ trusted); 3 it does not hold.`,
   assay ledger verify run --trust authority.pub --trust policy.txt --need-receipt --keys revocations.jsonl`,
 		Args: cli.Takes(1, 1, "the directory of a run or of verify --out"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	fl := cmd.Flags()
@@ -60,7 +61,7 @@ trusted); 3 it does not hold.`,
 	return cmd
 }
 
-func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
+func (f ledgerVerifyFlags) run(ctx context.Context, dir string, stdout, stderr io.Writer) error {
 	if f.format != "text" && f.format != "json" {
 		return cli.BadFormat(f.format)
 	}
@@ -85,7 +86,7 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 	if ledger.IsOperations(dir) {
 		verify = ledger.VerifyOperations
 	}
-	v, err := verify(dir, o)
+	v, err := unlessInterrupted(ctx, func() (ledger.Verification, error) { return verify(dir, o) })
 	if err != nil {
 		return cli.Unknown(err)
 	}
@@ -98,6 +99,27 @@ func (f ledgerVerifyFlags) run(dir string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return cli.Judged(v.Verdict, v.Err())
+}
+
+// unlessInterrupted ends with the context, whatever the work does: it only reads,
+// and files that somebody else made have any length.
+func unlessInterrupted[T any](ctx context.Context, work func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		v, err := work()
+		done <- answer{v, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, fmt.Errorf("interrupted: %w", ctx.Err())
+	}
 }
 
 // addKeys takes a snapshot of a log's keys, or a file with one statement a line.
