@@ -39,7 +39,7 @@ func (f *claimsFlags) propose(r *claims.Result, file []byte, dir string, stdout 
 	for _, c := range u.Changes {
 		p.Say("proposed: %s: %s instead of %s (%s)", c.Claim, c.New, c.Old, c.Why)
 	}
-	p.Say("nothing was changed; to apply: patch %s %s", r.File, at)
+	p.Say("nothing was changed; to apply: %s", foreign.Shell("patch", "--", r.File, at))
 	if f.format != "text" {
 		return nil
 	}
