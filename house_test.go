@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/cli/keys":       {"ledger"},
 	"cmd/internal/cli/native":     {"", "telemetry", "verify"},
 	"cmd/internal/cli/publish":    {"", "cmd/internal/cli", "ledger", "ledger/outbox", "telemetry"},
-	"cmd/internal/hammer":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "internal/yamltext", "journal", "ledger", "report", "report/dialect", "score", "summary", "telemetry", "verify"},
+	"cmd/internal/hammer":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/dialect", "score", "summary", "telemetry", "verify"},
 	"cmd/internal/verify":         {"", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "journal", "ledger", "report", "verify"},
 	"cmd/internal/simulate":       {"internal/disk", "simulate"},
 	"cmd/internal/report":         {"", "cmd/internal/cli", "hammer", "journal", "report", "report/dialect", "summary"},

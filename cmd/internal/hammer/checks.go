@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/journal"
 )
 
@@ -19,17 +20,22 @@ const maxChecksFile = 4 << 20
 // readChecks reads what assay verify --out DIR found.
 func readChecks(dir string) ([]assay.Check, error) {
 	path := filepath.Join(dir, journal.ChecksFile)
-	f, err := os.Open(path)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read --checks: %w; assay verify --out DIR writes it", err)
+	}
+	defer root.Close()
+	f, err := disk.Open(root, journal.ChecksFile, os.O_RDONLY, 0) // which waits for no pipe's other end
+	if err != nil {
+		return nil, fmt.Errorf("read --checks: %s: %w; assay verify --out DIR writes it", dir, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read --checks: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxChecksFile {
-		return nil, fmt.Errorf("read --checks: %s is not a file of checks: it is no regular file, or larger than %d bytes", path, maxChecksFile)
+	if info.Size() > maxChecksFile {
+		return nil, fmt.Errorf("read --checks: %s is not a file of checks: it is larger than %d bytes", path, maxChecksFile)
 	}
 	checks, err := parseChecks(io.LimitReader(f, maxChecksFile))
 	if err != nil {
