@@ -94,6 +94,10 @@ func idealTime(in Input) figure {
 	if !ok || !bandwidth.ok || bandwidth.v == 0 {
 		return figure{why: "the bandwidth of the card's memory is not known; assay hammer --verify looks it up, for cards that the catalogue has"}
 	}
+	// The bytes are the engine's word, and a larger model makes any token look fast.
+	if held, ok := vramHeld(in); ok && held < bytes {
+		return figure{why: fmt.Sprintf("the engine says that its model has %s of weights, and the GPU holds %s in all", *gigabytes(bytes), *gigabytes(held))}
+	}
 	return known(bytes/bandwidth.v*1e3, "the time to read the model is not a number")
 }
 
