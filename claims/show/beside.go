@@ -29,6 +29,14 @@ func (r shown) prerequisitesTable() (report.Table, bool) {
 	return t, len(t.Rows) > 0
 }
 
+// besideWords says in the headline under which load the figures are.
+func (r shown) besideWords() string {
+	if !r.Stress {
+		return ""
+	}
+	return ", under stress: families side by side, so the verdicts are about a loaded machine"
+}
+
 // maxHotShown is how many functions are shown; results.json has more.
 const maxHotShown = 10
 

@@ -55,7 +55,7 @@ func (r shown) page(probes report.Table) report.Page {
 	p := report.Page{Title: r.Name}
 	p.Blocks = append(p.Blocks, report.Verdict{
 		Of: r.Machine, Verdict: r.Verdict, Why: r.Because, Score: assay.UnknownQuantity(""),
-		Note: fmt.Sprintf("measured %s, in %.0f s", r.Started.Format("2006-01-02 15:04:05 UTC"), r.Ended.Sub(r.Started).Seconds()),
+		Note: fmt.Sprintf("measured %s, in %.0f s%s", r.Started.Format("2006-01-02 15:04:05 UTC"), r.Ended.Sub(r.Started).Seconds(), r.besideWords()),
 	})
 	if t, ok := r.prerequisitesTable(); ok {
 		p.Blocks = append(p.Blocks, t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/claims"
+	"github.com/assay-bench/assay/report"
 )
 
 // steady is a probe in virtual time whose values lie within 1 % of one.
@@ -191,5 +192,17 @@ func TestShowsPrerequisitesAndProfile(t *testing.T) {
 	}
 	if strings.ContainsRune(text.String(), '\x1b') || strings.Index(text.String(), "Prerequisites") > strings.Index(text.String(), "Claims") {
 		t.Error(text.String())
+	}
+}
+
+func TestStressStandsInTheHeadline(t *testing.T) {
+	r := claims.Result{Stress: true}
+	v, ok := shown{&r}.textPage().Blocks[0].(report.Verdict)
+	if !ok || !strings.Contains(v.Note, "loaded machine") {
+		t.Errorf("the headline is %+v", v)
+	}
+	r.Stress = false
+	if v := (shown{&r}).textPage().Blocks[0].(report.Verdict); strings.Contains(v.Note, "loaded") {
+		t.Errorf("without stress the headline is %+v", v)
 	}
 }
