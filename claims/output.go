@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +26,7 @@ func makeResultsDir(dir string) error {
 		return fmt.Errorf("look into the results directory: %w", err)
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("the results directory %s is not empty: %w", dir, fs.ErrExist)
+		return fmt.Errorf("the results directory %s is not empty, and results of two runs are not mixed; choose another", dir)
 	}
 	// A directory that is there may still not be ours to write to, and that is
 	// better known before an hour of measuring than after.

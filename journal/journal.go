@@ -41,7 +41,7 @@ const MaxLine = 16 << 20
 var (
 	// ErrNotEmpty is returned by Create for a directory that holds something.
 	// Choose another directory, or resume the run that is in it.
-	ErrNotEmpty = errors.New("the directory is not empty")
+	ErrNotEmpty = errors.New("the directory is not empty; choose another, or resume the run that is in it")
 	// ErrInUse is returned by Resume while another process writes the run. Wait
 	// for that process, or end it.
 	ErrInUse = errors.New("another process is writing this run")

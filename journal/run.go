@@ -34,6 +34,9 @@ func Open(dir string) (*Run, error) {
 	r := &Run{dir: dir}
 	if err := r.document(RunFile, &r.manifest); err != nil {
 		if errors.Is(err, ErrNone) {
+			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("open run: there is no directory %s: %w", dir, fs.ErrNotExist)
+			}
 			return nil, fmt.Errorf("open run %s: it has no %s, so it is not a run directory: %w", dir, RunFile, fs.ErrNotExist)
 		}
 		return nil, fmt.Errorf("open run %s: %w", dir, err)

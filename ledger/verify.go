@@ -194,6 +194,9 @@ func VerifyRun(dir string, o VerifyOptions) (Verification, error) {
 	}
 	defer d.Close()
 	if _, err := d.root.Lstat(journal.RunFile); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fs.ErrNotExist // without the name of the system call
+		}
 		return Verification{}, fmt.Errorf("verify run %s: it has no %s, so it is not a run directory: %w", dir, journal.RunFile, err)
 	}
 	v := d.verification(o)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -55,7 +56,7 @@ or the driver did not answer; 3 a check failed, or the only device is a CPU.`,
   assay verify --format json --out proof
   assay verify --base-url http://127.0.0.1:11434 --reload-model
   assay verify --base-url http://127.0.0.1:8000 --prompt "Why is the sky blue?"`,
-		Args: cobra.NoArgs,
+		Args: cli.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.ownPrompt(cmd.Flags().Changed("prompt")); err != nil {
 				return err
@@ -110,7 +111,9 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return errors.New("--reload-model goes with --base-url")
 	}
 	if f.out != "" {
-		if err := os.Mkdir(f.out, 0o755); err != nil {
+		if err := os.Mkdir(f.out, 0o755); errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("--out: %s is there already, and records are not mixed; name a directory that is not", f.out)
+		} else if err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
