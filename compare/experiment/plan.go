@@ -68,8 +68,12 @@ func (x *trial) plan() {
 
 func (x *trial) planWords(each time.Duration) string {
 	p := x.exp.Plan
-	s := fmt.Sprintf("to find %.3g %% in %s with power %.2g at level %.2g over %d tests (%s, %s)",
-		100*p.Effect, p.Primary, p.Power, p.Level, p.Tests, p.Test, p.Adjust)
+	over := ""
+	if p.Tests > 0 { // none are known before a pilot has shown what there is to compare
+		over = fmt.Sprintf(" over %d tests", p.Tests)
+	}
+	s := fmt.Sprintf("to find %.3g %% in %s with power %.2g at level %.2g%s (%s, %s)",
+		100*p.Effect, p.Primary, p.Power, p.Level, over, p.Test, p.Adjust)
 	if p.Looks > 1 {
 		s += fmt.Sprintf(", with looks after rounds %v", compare.LookRounds(p))
 	}
