@@ -208,3 +208,22 @@ type recommendationsJSON struct {
 func recommendationsOf(a Analysis) recommendationsJSON {
 	return recommendationsJSON{ComparisonFormat, a.Experiment, a.Overall.Recommendation, a.Advice, a.Unanswered}
 }
+
+// Document is the whole analysis as one value: what assay compare --format json
+// prints. Its members are the files of WriteOutputs, and the gates.
+type Document struct {
+	Format          string              `json:"format"`
+	Summary         summaryJSON         `json:"summary"`
+	Statistics      statisticsJSON      `json:"statistical_summary"`
+	Performance     performanceJSON     `json:"performance_analysis"`
+	Recommendations recommendationsJSON `json:"business_recommendations"`
+	Gates           []GateResult        `json:"gates"`
+}
+
+// DocumentOf makes the document of an analysis and of its gates.
+func DocumentOf(a Analysis, gates []GateResult) Document {
+	if gates == nil {
+		gates = []GateResult{}
+	}
+	return Document{ComparisonFormat, summaryOf(a), statisticsOf(a), performanceOf(a), recommendationsOf(a), gates}
+}

@@ -186,6 +186,21 @@ func TestOutputsKeepTheirSchemas(t *testing.T) {
 			t.Errorf("%s: %v", f[2], err)
 		}
 	}
+	// What is printed has all of them in one document.
+	a = Analyze(full())
+	held, _ := CheckGates(full(), a, nil)
+	for _, gates := range [][]GateResult{held, {{Gate: "ttft_p99<=+5%", Workload: "w", Engine: "b", Against: "a", Change: assay.UnknownQuantity("none"), Verdict: "undecided", Why: "none"}}} {
+		b, err := json.Marshal(DocumentOf(a, gates))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "printed.json"), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := check("comparison", "#/$defs/document", "printed.json"); err != nil {
+			t.Errorf("printed: %v", err)
+		}
+	}
 	// And they refuse what is not of the format.
 	if check("comparison", "", "summary.json") == nil || check("experiment", "", "raw_data/a.json") == nil {
 		t.Error("a schema takes another document")

@@ -189,6 +189,9 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt experi
 	if path == "" {
 		return compare.Experiment{}, "", errors.New("give an experiment's YAML file, or two or more directories of runs")
 	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return compare.Experiment{}, "", fmt.Errorf("%s is one directory: give two or more directories of runs to compare, or --analyze-only for an experiment's", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return compare.Experiment{}, "", err
@@ -215,16 +218,10 @@ func (f *compareFlags) experiment(ctx context.Context, args []string, opt experi
 	return e, dir, err
 }
 
-// compared is what --format json prints.
-type compared struct {
-	compare.Analysis
-	Gates []compare.GateResult `json:"gates"`
-}
-
 func (f *compareFlags) show(w io.Writer, e compare.Experiment, a compare.Analysis, held []compare.GateResult) error {
 	switch f.format {
 	case "json":
-		return cli.WriteJSON(w, compared{a, held})
+		return cli.WriteJSON(w, compare.DocumentOf(a, held))
 	case "benchstat":
 		return compare.Benchstat(w, e)
 	}
