@@ -39,13 +39,13 @@ type Command struct {
 // declared is a command that the file makes a probe of, under the name
 // command/NAME.
 type declared struct {
-	Name    string         `yaml:"name"`
-	Command []string       `yaml:"command"` // a program and its arguments; no shell
-	Unit    string         `yaml:"unit"`    // of what it prints: ms, MB/s, %, or any word
-	Better  string         `yaml:"better"`  // lower, higher or neither
-	Parse   string         `yaml:"parse"`   // number (the default), or json:FIELD
-	Timeout assay.Duration `yaml:"timeout"`
-	Help    string         `yaml:"help"`
+	Name    string   `yaml:"name"`
+	Command []string `yaml:"command"` // a program and its arguments; no shell
+	Unit    string   `yaml:"unit"`    // of what it prints: ms, MB/s, %, or any word
+	Better  string   `yaml:"better"`  // lower, higher or neither
+	Parse   string   `yaml:"parse"`   // number (the default), or json:FIELD
+	Timeout span     `yaml:"timeout"`
+	Help    string   `yaml:"help"`
 }
 
 // probe runs the command. What it prints in milliseconds is measured in

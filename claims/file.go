@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -122,10 +124,42 @@ func yamlError(name string, err error) error {
 	}
 	if errors.As(err, &located) {
 		if t := located.GetToken(); t != nil && t.Position != nil {
-			return fmt.Errorf("%s:%d:%d: %s", name, t.Position.Line, t.Position.Column, located.GetMessage())
+			message := located.GetMessage()
+			var kind *yaml.TypeError
+			if errors.As(err, &kind) { // its own words are about our Go types
+				message = fmt.Sprintf("%q is not %s", foreign.Line(t.Value, 60), yamlKind(kind.DstType.Kind()))
+			}
+			return fmt.Errorf("%s:%d:%d: %s", name, t.Position.Line, t.Position.Column, message)
 		}
 	}
 	return fmt.Errorf("read %s: %w", name, err)
+}
+
+// yamlKind is what a member must be, in words of YAML.
+func yamlKind(k reflect.Kind) string {
+	switch k {
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct:
+		return "a group of members (NAME: VALUE)"
+	}
+	return "of the kind that stands here"
+}
+
+// span is a time in the file.
+type span time.Duration
+
+// UnmarshalYAML takes the node, so that the error has its place.
+func (s *span) UnmarshalYAML(n ast.Node) error {
+	text := n.GetToken().Value
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return &yaml.SyntaxError{Token: n.GetToken(), Message: fmt.Sprintf("%q is not a time; write a number and its unit, for example 500ms, 5s or 1m30s", foreign.Line(text, 60))}
+	}
+	*s = span(d)
+	return nil
 }
 
 // reading is a file under way to a suite.

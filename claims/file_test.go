@@ -48,6 +48,9 @@ func TestReadGivesPlaces(t *testing.T) {
 		{"command without a unit", "commands:\n  - name: b\n    command: [true]\n    better: lower\n", "f.yaml:2:5: a command's unit must be said"},
 		{"command with a shell line", "commands:\n  - name: b\n    command: ./bench --json\n    unit: s\n    better: lower\n", "f.yaml:3:14"},
 		{"command with a direction of its own", "commands:\n  - name: b\n    command: [x]\n    unit: s\n    better: faster\n", `f.yaml:5:13: better is lower, higher or neither, not "faster"`},
+		{"a time without a unit", head + "    target: <= 1s\nprobes:\n  - {probe: consensus/*, duration: 3}\n", `f.yaml:7:36: "3" is not a time; write a number and its unit`},
+		{"a word where a number stands", head + "    target: <= 1s\nrequires: {cpus: lots}\n", `f.yaml:6:18: "lots" is not a whole number`},
+		{"a number where a list stands", head + "    target: <= 1s\nrequires: {programs: 3}\n", `f.yaml:6:22: `},
 		{"broken YAML", "claims: [\n", "f.yaml:1:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path"
 	"time"
-
-	"github.com/assay-bench/assay"
 )
 
 // Plan is how long one probe is measured, where the file says it. Zero fields
@@ -19,11 +17,11 @@ type Plan struct {
 
 // planLine is a line of the file's "probes".
 type planLine struct {
-	Probe      string         `yaml:"probe"` // a name, or a pattern with *
-	Duration   assay.Duration `yaml:"duration"`
-	Samples    int            `yaml:"samples"`
-	Iterations int            `yaml:"iterations"`
-	Warmup     assay.Duration `yaml:"warmup"`
+	Probe      string `yaml:"probe"` // a name, or a pattern with *
+	Duration   span   `yaml:"duration"`
+	Samples    int    `yaml:"samples"`
+	Iterations int    `yaml:"iterations"`
+	Warmup     span   `yaml:"warmup"`
 }
 
 // plans gives each probe of the suite what the file says of it; a later line

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/claims"
@@ -17,8 +18,14 @@ func (m *Machine) Advice(r *claims.Result) []claims.Advice { return m.advise(m.n
 
 func (m *Machine) advise(after *Machine, r *claims.Result) []claims.Advice {
 	return slices.Concat(
-		bottlenecks(r), contention(m, after, r.Ended.Sub(r.Started).Seconds()), variation(r),
+		bottlenecks(r), contention(m, after, span(m, after, r).Seconds()), variation(r),
 		m.tuning(), m.gpuTuning())
+}
+
+// span is the time that the counters grew in. They were read before the first probe
+// and after the last, so that it is longer than the measurement.
+func span(before, after *Machine, r *claims.Result) time.Duration {
+	return max(after.at.Sub(before.at), r.Ended.Sub(r.Started))
 }
 
 // bottlenecks are the claims that are furthest from being kept: what to work on

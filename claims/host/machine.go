@@ -34,6 +34,7 @@ type Machine struct {
 	texts map[string]string // by file name
 	facts map[string]string // by the path or name of the reading
 	gpus  []gpuFacts
+	at    time.Time // of the counters
 }
 
 var _ claims.Machine = (*Machine)(nil)
@@ -76,6 +77,7 @@ func ReadMachine(ctx context.Context, o MachineOptions) *Machine {
 	m.texts["modules_info.txt"] = m.modules(o.ProcRoot)
 	m.texts["gpu_info.txt"] = m.gpu(ctx, o.NvidiaSMI)
 	m.tunables(o.ProcRoot, o.SysRoot)
+	m.at = time.Now() // before the counters, as the other is taken after them
 	m.counters(o.ProcRoot)
 	return m
 }
@@ -101,6 +103,7 @@ func (m *Machine) Files() map[string]string { return m.texts }
 func (m *Machine) now() *Machine {
 	after := &Machine{facts: map[string]string{}}
 	after.counters(m.o.ProcRoot)
+	after.at = time.Now()
 	return after
 }
 

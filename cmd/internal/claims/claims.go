@@ -49,7 +49,7 @@ type claimsFlags struct {
 	samples, iterations                        int
 	duration, warmup, budget                   time.Duration
 	untilDecided, quiet, stress                bool
-	profileCPU, updateClaims                   bool
+	profileCPU, updateClaims, budgetGiven      bool
 	seed                                       uint64
 }
 
@@ -59,8 +59,8 @@ func newClaimsRun() *cobra.Command {
 		Use:   "run FILE",
 		Short: "Measure, and judge the claims of a file",
 		Long: `Run measures the probes that the file names, five seconds each unless the file
-says otherwise, and judges its claims. Nothing on the machine is changed; advice comes with the command to
-apply it.
+says otherwise, and judges its claims. Nothing on the machine is changed; advice
+comes with the command to apply it.
 
 Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 3 a promise is broken.`,
@@ -69,6 +69,7 @@ Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
   assay claims run claims.yaml --profile-cpu --update-claims`,
 		Args: cli.Takes(1, 1, "a file of claims"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.budgetGiven = cmd.Flags().Changed("budget")
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -86,7 +87,7 @@ Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 	fs.StringVar(&f.out, "out", "", "the results' `directory`; by default a new one under claims")
 	fs.StringVar(&f.history, "history", "", "`file` that remembers earlier runs on this machine (default claims/history.json)")
 	fs.StringVar(&f.dir, "scratch", "", "`directory` for probes to write to, on the disk that is meant; by default the system's for temporary files")
-	fs.StringVar(&f.module, "module", "", "kernel module (name or `.ko` file) to measure with and without; it is loaded and unloaded, which needs root")
+	fs.StringVar(&f.module, "module", "", "kernel `module` (its name or .ko file) to measure with and without; it is loaded and unloaded, which needs root")
 	fs.StringVar(&f.baseURL, "base-url", "", "the engine's `URL` for inference probes; by default looked for on the usual ports")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of generated data")
 	fs.StringVar(&f.format, "format", "text", "of what is printed: text, json, junit or github")
@@ -103,6 +104,9 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 	}[f.format]
 	if write == nil {
 		return fmt.Errorf("unknown format %q; known are text, json, junit, github", f.format)
+	}
+	if f.budgetGiven && !f.untilDecided {
+		return errors.New("--budget is for --until-decided; --duration says how long each probe is measured")
 	}
 	text, suite, err := readFile(path)
 	if err != nil {
