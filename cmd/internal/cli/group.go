@@ -18,6 +18,14 @@ func refuseUnknownWords(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
+	root.SetFlagErrorFunc(badFlag)
+	root.Args = cobra.ArbitraryArgs // so that it refuses as the others do
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownWord(cmd, args[0])
+		}
+		return cmd.Help()
+	}
 	// Cobra asks for help before it looks at the words.
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {

@@ -49,7 +49,7 @@ and an objective (--slo) was not kept.`,
   assay hammer --base-url http://10.0.0.7:8000 --request-rate 8 --num-prompts 500 --goodput ttft:200 tpot:50
   assay hammer --saturate
   assay hammer --find-max rate --slo "ttft_p99<200ms"`,
-		Args: cobra.NoArgs,
+		Args: cli.Takes(0, 0, "no arguments"),
 	}
 	f.register(cmd.Flags())
 	cmd.SetUsageFunc(func(c *cobra.Command) error {
