@@ -92,3 +92,18 @@ func TestHostileSMI(t *testing.T) {
 		t.Errorf("%q", s.texts["gpu_info.txt"])
 	}
 }
+
+// The counters are read around the run, so that they may grow for longer than it
+// took: no work is held up for 13 s of 12.
+func TestPressureIsOfTheTimeBetweenTheReadings(t *testing.T) {
+	at := func(s int64, us string) *Machine {
+		return &Machine{at: time.Unix(s, 0), facts: map[string]string{"pressure cpu": us}}
+	}
+	r := &claims.Result{Started: time.Unix(1, 0), Ended: time.Unix(13, 0)}
+	for _, a := range at(0, "0").advise(at(14, "13000000"), r) {
+		if a.About == "cpu" && strings.Contains(a.Evidence[0], "13.0 s of 14.0 s") {
+			return
+		}
+	}
+	t.Error("the pressure of 13 s is not set against the 14 s between its readings")
+}
