@@ -78,17 +78,27 @@ func (d *dirLog) Entries(_ context.Context, index uint64, partial uint8) ([]byte
 
 // read reads a whole file that must be regular and have at most limit bytes.
 func (d *dirLog) read(name string, limit int64) ([]byte, error) {
+	bounded := func(info fs.FileInfo, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("read %s of log %s: %w", name, d.name, err)
+		case !info.Mode().IsRegular() || info.Size() > limit:
+			return fmt.Errorf("read %s of log %s: %w: it is no file of at most %d bytes", name, d.name, ErrAnswer, limit)
+		}
+		return nil
+	}
+	// Before it is opened too: to open a pipe is to wait for its other end.
+	if err := bounded(d.root.Stat(filepath.FromSlash(name))); err != nil {
+		return nil, err
+	}
 	f, err := d.root.Open(filepath.FromSlash(name))
 	if err != nil {
 		return nil, fmt.Errorf("read %s of log %s: %w", name, d.name, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read %s of log %s: %w", name, d.name, err)
-	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("read %s of log %s: %w: it is no file of at most %d bytes", name, d.name, ErrAnswer, limit)
+	if err := bounded(info, err); err != nil {
+		return nil, err
 	}
 	b := make([]byte, info.Size())
 	if _, err := io.ReadFull(f, b); err != nil {
