@@ -13,12 +13,19 @@ function readInk() {
 	for (let i = 0; i < 8; i++) ink.series.push(v("s" + i));
 }
 
-function number(v) {
+function number(v, digits = 4) {
 	if (v == null) return "–";
 	const a = Math.abs(v);
-	if (a >= 1e6) return +(v / 1e6).toPrecision(4) + " M";
-	if (a >= 1e4) return +(v / 1e3).toPrecision(4) + " k";
-	return String(+v.toPrecision(4));
+	if (a >= 1e6) return +(v / 1e6).toPrecision(digits) + " M";
+	if (a >= 1e4) return +(v / 1e3).toPrecision(digits) + " k";
+	return String(+v.toPrecision(digits));
+}
+// labels has as many digits as it takes to tell an axis' ticks apart.
+function labels(v) {
+	for (let digits = 4; ; digits++) {
+		const all = v.map(t => t == null ? null : number(t, digits));
+		if (digits == 9 || all.every((s, i) => s == null || s != all[i - 1])) return all;
+	}
 }
 function clock(v) {
 	if (v == null) return "–";
@@ -27,6 +34,10 @@ function clock(v) {
 	return m + ":" + String(s - 60 * m).padStart(2, "0") + (v - s >= 0.05 ? "." + Math.floor((v - s) * 10) : "");
 }
 const timeSteps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+
+// Rounds and streams are counted: there is none between 1 and 2.
+const wholeSteps = [];
+for (let e = 1; e < 1e9; e *= 10) wholeSteps.push(e, 2 * e, 5 * e);
 
 // hatch draws slanted lines into a rectangle, so that shading survives a
 // printer without colour.
@@ -131,11 +142,12 @@ function build(c, el, width) {
 	};
 	const line = {stroke: ink.grid, width: 1}, tick = {stroke: ink.rule, width: 1, size: 4};
 	const xs = {stroke: ink.dim, font, labelFont: font, grid: line, ticks: tick, size: 28, space: 70,
-		values: (u, v) => v.map(t => t == null ? null : c.time ? clock(t) : number(t))};
+		values: (u, v) => c.time ? v.map(t => t == null ? null : clock(t)) : labels(v)};
 	if (c.time) xs.incrs = timeSteps;
-	else { xs.label = c.x.title; xs.labelSize = 18; xs.labelGap = 0; }
+	else if (!c.x.log && data[0].every(Number.isInteger)) xs.incrs = wholeSteps;
+	if (!c.time) { xs.label = c.x.title; xs.labelSize = 18; xs.labelGap = 0; }
 	if (c.x.log) { const at = data[0].filter((v, i, all) => all.length <= 16 || Math.log2(v) % 1 == 0); xs.splits = () => at; xs.filter = (u, v) => v; }
-	const ys = {stroke: ink.dim, font, grid: line, ticks: tick, size: 58, gap: 4, values: (u, v) => v.map(t => t == null ? null : number(t))};
+	const ys = {stroke: ink.dim, font, grid: line, ticks: tick, size: 58, gap: 4, values: (u, v) => labels(v)};
 	if (c.y.log) {
 		const round = (u, v) => v.map(t => /^[125]/.test(t.toExponential()) ? t : null);
 		ys.filter = round; ys.grid = {...line, filter: round}; ys.ticks = {...tick, filter: round};
