@@ -392,3 +392,11 @@ func TestBenchstatLines(t *testing.T) {
 		t.Errorf("%d lines for four runs", n)
 	}
 }
+
+func TestASentenceLeavesMetricsAlone(t *testing.T) {
+	for in, want := range map[string]string{"e2e_ms_mean: not enough data": "e2e_ms_mean: not enough data", "one engine has no runs": "One engine has no runs", "": ""} {
+		if got := sentence(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}

@@ -60,6 +60,9 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
+	if word, _, _ := strings.Cut(s, " "); strings.Contains(word, "_") { // a metric is written as it is looked for
+		return s
+	}
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
