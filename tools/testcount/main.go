@@ -9,7 +9,7 @@
 //
 // With -counts the three numbers are also written to FILE, for a script that
 // sums over several runs. With -again a test that failed is run once more,
-// alone, with the flags that stand behind: `go test -json -count=1 FLAG...`. Its
+// alone, with the flags that stand behind --: `go test -json -count=1 FLAG...`. Its
 // first failure is printed all the same, and named again above the counts.
 package main
 
