@@ -32,16 +32,16 @@ type Client struct {
 // NewClient starts watching the process.
 func NewClient() *Client {
 	c := &Client{stop: make(chan struct{})}
-	c.done.Go(c.watch)
+	began := time.Now() // not when the goroutine first runs: it may stand still before
+	c.done.Go(func() { c.watch(began) })
 	return c
 }
 
 // watch notices when the whole process stands still: stopped by a signal, out
 // of its CPU quota, or on a machine that was suspended.
-func (c *Client) watch() {
+func (c *Client) watch(last time.Time) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	last := time.Now()
 	for {
 		select {
 		case <-c.stop:
