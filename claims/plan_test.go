@@ -55,7 +55,7 @@ func TestPlansAreChecked(t *testing.T) {
 		{"negative", "  - {probe: consensus/*, iterations: -1}\n", "f.yaml:4:38: a number of iterations cannot be negative"},
 		{"not measured", "  - {probe: gpu/*, duration: 1s}\n", "f.yaml:4:13: this file does not measure gpu/utilization"},
 		{"not there", "  - {probe: nothing/here, duration: 1s}\n", `f.yaml:4:13: there is no probe "nothing/here"`},
-		{"no duration", "  - {probe: consensus/*, duration: long}\n", `invalid duration "long"`},
+		{"no duration", "  - {probe: consensus/*, duration: long}\n", `f.yaml:4:36: "long" is not a time`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(head+c.line), "f.yaml", testCatalog())

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -169,6 +170,17 @@ func TestNotaryOutcome(t *testing.T) {
 // TestTesseraSpeaksInOurLog has what Tessera says by klog and by slog's default in
 // our log, and the default where it was.
 func TestTesseraSpeaksInOurLog(t *testing.T) {
+	// klog has one logger for the process, to be set before anything speaks; the
+	// notary of another test may have spoken here.
+	const alone = "ASSAY_TEST_TESSERA_ALONE"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
 	before := slog.Default()
 	flags, out := stdlog.Flags(), stdlog.Writer()
 	t.Cleanup(func() { stdlog.SetFlags(flags); stdlog.SetOutput(out) })
