@@ -46,16 +46,7 @@ func TestResultsKeepTheSchema(t *testing.T) {
 		mixed(t, o)
 		o.Dir = filepath.Join(t.TempDir(), "again")
 		mixed(t, o)
-		f, err := os.Open(filepath.Join(o.Dir, "results.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		v, err := jsonschema.UnmarshalJSON(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := schema.Validate(v); err != nil {
+		if err := schema.Validate(resultsIn(t, o.Dir)); err != nil {
 			t.Errorf("until decided %v: %v", until, err)
 		}
 	}
@@ -70,6 +61,21 @@ func TestFamilyFile(t *testing.T) {
 	}
 }
 
+// resultsIn reads a directory's results.json as a schema sees it.
+func resultsIn(t *testing.T, dir string) any {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := jsonschema.UnmarshalJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // A run with everything that may be asked for keeps the schema too.
 func TestAllThatMayBeAskedKeepsTheSchema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../docs/formats/schema/claims-result.schema.json")
@@ -79,15 +85,7 @@ func TestAllThatMayBeAskedKeepsTheSchema(t *testing.T) {
 	o := fixture(t)
 	o.Stress, o.Dir, o.Beside = true, filepath.Join(t.TempDir(), "r"), []Beside{profiled{}}
 	runFile(t, o, claimLines("probe: f/a, metric: mean, target: <= 1s")+"requires: {cpus: 16}\n", fake("f/a", around(1e-3)))
-	f, err := os.Open(filepath.Join(o.Dir, "results.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	v, err := jsonschema.UnmarshalJSON(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := resultsIn(t, o.Dir)
 	if err := schema.Validate(v); err != nil {
 		t.Error(err)
 	}
