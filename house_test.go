@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 	"compare/experiment": {"", "compare", "stat", "hammer", "journal", "summary", "telemetry", "inference", "internal/child", "internal/disk", "internal/proc", "internal/yamltext"},
 
 	"ledger":         {"", "journal", "internal/disk", "internal/child"},
-	"ledger/outbox":  {"ledger", "internal/disk"},
+	"ledger/outbox":  {"ledger", "internal/disk", "internal/foreign"},
 	"ledger/kafka":   {"", "ledger", "ledger/outbox", "internal/yamltext"},
 	"ledger/tlog":    {"ledger", "internal/disk", "internal/parallel"},
 	"ledger/witness": {"ledger", "internal/disk"},

@@ -17,7 +17,7 @@ import (
 func patient(ctx context.Context, s *Sink, batches <-chan []ledger.Record) (accepted []ledger.Record, failures int) {
 	for batch := range batches {
 		for {
-			err := s.Deliver(ctx, batch)
+			_, err := s.Deliver(ctx, batch)
 			if err == nil {
 				accepted = append(accepted, batch...)
 				break
@@ -108,7 +108,7 @@ func TestRealThreeBrokers(t *testing.T) {
 	cluster.Kill(2)
 	began := time.Now()
 	lost := records("node-0", 20_000, 10, 100)
-	if err := s.Deliver(t.Context(), lost); !errors.Is(err, ErrUnreachable) {
+	if _, err := s.Deliver(t.Context(), lost); !errors.Is(err, ErrUnreachable) {
 		t.Fatalf("two of three killed: %v", err)
 	}
 	if d := time.Since(began); d > 10*time.Second {
@@ -147,7 +147,7 @@ func TestRealNetworkCut(t *testing.T) {
 	}{{"hangs", cluster.Proxy.Hang}, {"is cut", cluster.Proxy.Cut}} {
 		fault.do()
 		began := time.Now()
-		if err := s.Deliver(t.Context(), records("other", 0, 10, 500)); !errors.Is(err, ErrUnreachable) {
+		if _, err := s.Deliver(t.Context(), records("other", 0, 10, 500)); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("the network %s: %v", fault.name, err)
 		}
 		if d := time.Since(began); d > 2*c.Timeout {
@@ -157,7 +157,7 @@ func TestRealNetworkCut(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(200*time.Millisecond, cancel)
 		began = time.Now()
-		if err := s.Deliver(ctx, records("other", 10, 10, 500)); !errors.Is(err, context.Canceled) {
+		if _, err := s.Deliver(ctx, records("other", 10, 10, 500)); !errors.Is(err, context.Canceled) {
 			t.Errorf("the network %s, interrupted: %v", fault.name, err)
 		}
 		if d := time.Since(began); d > time.Second {
@@ -193,7 +193,7 @@ func TestRealReaderOutlivesBroker(t *testing.T) {
 	ensure(t, c, 1)
 	s := newSink(t, c)
 	want := records("n", 0, 200, 100)
-	if err := s.Deliver(t.Context(), want[:100]); err != nil {
+	if _, err := s.Deliver(t.Context(), want[:100]); err != nil {
 		t.Fatal(err)
 	}
 	r := newReader(t, c)
@@ -208,7 +208,7 @@ func TestRealReaderOutlivesBroker(t *testing.T) {
 				}
 				t.Log(err)
 				cluster.Restart(1)
-				if err := s.Deliver(t.Context(), want[100:]); err != nil {
+				if _, err := s.Deliver(t.Context(), want[100:]); err != nil {
 					t.Fatal(err)
 				}
 				break

@@ -102,7 +102,7 @@ func TestRealSecure(t *testing.T) {
 	}
 	ensure(t, good("SCRAM-SHA-512"), 1)
 	for _, m := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
-		if err := newSink(t, good(m)).Deliver(t.Context(), records("n", 0, 10, 100)); err != nil {
+		if _, err := newSink(t, good(m)).Deliver(t.Context(), records("n", 0, 10, 100)); err != nil {
 			t.Errorf("%s: %v", m, err)
 		}
 	}

@@ -131,7 +131,7 @@ func TestRealTopic(t *testing.T) {
 	if _, err := r.Partitions(t.Context()); !errors.Is(err, ErrNoTopic) {
 		t.Fatalf("a topic that is not there: %v", err)
 	}
-	if err := newSink(t, c).Deliver(t.Context(), records("n", 0, 1, 20)); !errors.Is(err, ErrNoTopic) {
+	if _, err := newSink(t, c).Deliver(t.Context(), records("n", 0, 1, 20)); !errors.Is(err, ErrNoTopic) {
 		t.Fatalf("a topic that is not there: %v", err)
 	}
 	ensure(t, c, 3)
@@ -185,7 +185,7 @@ func TestRealSinkAndReader(t *testing.T) {
 	for i := range 5 {
 		for n := range 4 {
 			batch := records(fmt.Sprintf("node-%d", n), i*1000, 1000, 300)
-			if err := s.Deliver(t.Context(), batch); err != nil {
+			if _, err := s.Deliver(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, batch...)
@@ -263,7 +263,7 @@ func TestRealMissingRecords(t *testing.T) {
 	cluster := kafkatest.Start(t, 1)
 	c := config(cluster)
 	ensure(t, c, 1)
-	if err := newSink(t, c).Deliver(t.Context(), records("n", 0, 100, 100)); err != nil {
+	if _, err := newSink(t, c).Deliver(t.Context(), records("n", 0, 100, 100)); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := Dial(t.Context(), c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/outbox"
 )
 
 // batchBytes bounds a batch of the producer, before compression. It is the
@@ -78,7 +80,8 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// Deliver returns nil when every in-sync replica has every record. After an error
+// Deliver returns outcomes when every in-sync replica has every record; a record
+// that no reader of ours would take is refused and not sent. After an error
 // none, some or all of them are there, and those of one node are there without a
 // gap up to the first that is not. It keeps the order of records of one node,
 // within a call and from one call to the next, and ends with ctx or after
@@ -86,15 +89,29 @@ func (s *Sink) Close() error {
 //
 // After an error the client may hold the records' values a little longer: they
 // must not be altered.
-func (s *Sink) Deliver(ctx context.Context, records []ledger.Record) error {
-	if len(records) == 0 {
-		return nil
-	}
+func (s *Sink) Deliver(ctx context.Context, records []ledger.Record) ([]outbox.Outcome, error) {
+	outcomes := outbox.AllTaken(len(records))
+	good := records
 	for i := range records {
 		if err := records[i].Check(); err != nil {
-			return fmt.Errorf("deliver %s: %w", records[i].ID, err) // no reader of ours would take it
+			outcomes[i] = outbox.Outcome{State: outbox.Refused, Reason: err.Error()}
+			if len(good) == len(records) {
+				good = slices.Clone(records[:i])
+			}
+		} else if len(good) < len(records) {
+			good = append(good, records[i])
 		}
 	}
+	if len(good) == 0 {
+		return outcomes, nil
+	}
+	if err := s.deliver(ctx, good); err != nil {
+		return nil, err
+	}
+	return outcomes, nil
+}
+
+func (s *Sink) deliver(ctx context.Context, records []ledger.Record) error {
 	// What is given up here is given up by the client too, as soon as it can: the
 	// records come again, behind these.
 	within, cancel := context.WithTimeoutCause(ctx, s.conf.deliveryTimeout(), errSlow)

@@ -42,13 +42,13 @@ type counter struct {
 	sleep time.Duration
 }
 
-func (c *counter) Deliver(_ context.Context, rs []ledger.Record) error {
+func (c *counter) Deliver(_ context.Context, rs []ledger.Record) ([]Outcome, error) {
 	c.n += len(rs)
 	c.calls++
 	if c.sleep > 0 {
 		time.Sleep(c.sleep)
 	}
-	return nil
+	return AllTaken(len(rs)), nil
 }
 
 // BenchmarkThrough: from Add to the acknowledgement of the last, for callers who

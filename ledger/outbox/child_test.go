@@ -33,16 +33,20 @@ func tell(kind string, n int) error {
 	return err
 }
 
-func (p printer) Deliver(_ context.Context, rs []ledger.Record) error {
+func (p printer) Deliver(_ context.Context, rs []ledger.Record) ([]Outcome, error) {
+	out := AllTaken(len(rs))
 	for i, r := range rs {
 		if i == len(rs)/2 && p.fail() {
-			return errors.New("not now")
+			return nil, errors.New("not now")
 		}
 		if err := tell("D", number(r)); err != nil {
-			return err
+			return nil, err
+		}
+		if number(r)%4 == 3 {
+			out[i] = Outcome{Refused, "every fourth"}
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // child is the process that is killed, or whose system calls fail.

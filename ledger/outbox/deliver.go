@@ -14,9 +14,12 @@ import (
 
 // Sink takes records to where they belong.
 //
-// Deliver returns nil when all of them are acknowledged. After an error none or
-// some may have been taken: the same records come again, and nothing behind them
-// comes before. It is called once at a time, so that no later record can overtake
+// Deliver returns an outcome for each record, in their order, when every one of
+// them has found its end: taken, there already, or refused for good. A refused
+// record goes to refused/ with its reason and holds up nothing behind it, so a sink
+// refuses only what cannot become good by waiting. After an error, or an answer that
+// leaves one open, none or some may have been taken: the same records come again,
+// and nothing behind them comes before. It is called once at a time, so that no later record can overtake
 // an earlier one that failed; batches are large instead (Options.BatchRecords), and
 // a sink should have all of one under way at once, keeping the order of the records
 // of each node. It must end when ctx does, and have a time limit of its own: while
@@ -26,7 +29,7 @@ import (
 // records refer to is not, so that a client that still holds a value after an
 // error reads what it was given. Values must not be altered.
 type Sink interface {
-	Deliver(ctx context.Context, records []ledger.Record) error
+	Deliver(ctx context.Context, records []ledger.Record) ([]Outcome, error)
 }
 
 // Run delivers until ctx ends or the outbox is closed: first what dead processes
@@ -148,8 +151,12 @@ func (d *delivery) idle(ctx context.Context) {
 // deliver gives the parcel to the sink until it is taken, or ctx ends.
 func (d *delivery) deliver(ctx context.Context) bool {
 	for len(d.parcel.records) > 0 {
-		err := d.sink.Deliver(ctx, d.parcel.records)
+		outcomes, err := d.sink.Deliver(ctx, d.parcel.records)
 		if err == nil {
+			err = checkOutcomes(d.parcel.records, outcomes)
+		}
+		if err == nil {
+			d.settleOutcomes(outcomes)
 			break
 		}
 		if ctx.Err() != nil {

@@ -6,6 +6,11 @@
 // and whenever. It is removed when the sink has acknowledged it, and not before.
 // The disk that all of it takes is bounded.
 //
+// A record that the sink refuses for good has been delivered: waiting would not
+// make it better, and what is behind it must not wait for it. It is kept, with the
+// sink's reason, in refused/, of which the oldest half goes when it is full: what a
+// person has not looked at by then is gone, and how many there were is counted.
+//
 // What it refuses: to drop anything. When there is no room, Add and Reserve say
 // so with ErrFull and how much waits; when a byte on the disk was altered, the
 // records that are still whole are delivered, the damage is said with its file
@@ -32,6 +37,8 @@
 //
 //	DIR/lock               locked for a moment by who looks at all sub-directories
 //	DIR/damaged/           segments that had altered bytes, for a person
+//	DIR/refused/new.jsonl  what the sink refused, a line each, for a person
+//	DIR/refused/old.jsonl  the same, older; both have at most half of Options.RefusedBytes
 //	DIR/ULID/lock          locked by the process whose sub-directory it is
 //	DIR/ULID/room          its size is the claim; it holds no bytes
 //	DIR/ULID/acked         segment (4), offset (8) up to where all was acknowledged, checksum (4)
@@ -54,6 +61,12 @@
 // were accepted, and they are dropped with a word. Anything else that does not
 // check is damage, and so is a whole frame at the end whose payload does not: it
 // may be a write that a power cut tore, and it may not, and nobody can tell.
+//
+// A line of refused/ is a JSON object: at (RFC 3339, when it was refused), id, kind,
+// node, reason, and value, the record's bytes in base64. It is on the disk before
+// the record leaves its segment, so that a process that dies in between leaves it
+// twice. Where it cannot be written, such as on a full disk, id and reason are
+// logged and delivery goes on: only that makes room again.
 //
 // A failed write or fsync ends a segment: the kernel may have dropped the pages
 // and would call the next fsync of the file a success. The Adds that waited for it

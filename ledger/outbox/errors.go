@@ -14,6 +14,10 @@ var (
 	// read is delivered; see the file that the DamageError names.
 	ErrDamaged = errors.New("records in the outbox are damaged")
 
+	// ErrRefused: the sink said of records that it will never take them. They hold
+	// up nothing; see the reasons beside their copies in refused/.
+	ErrRefused = errors.New("records were refused")
+
 	// ErrClosed: the outbox was closed before or during the call.
 	ErrClosed = errors.New("the outbox is closed")
 

@@ -47,6 +47,10 @@ type Options struct {
 	// that keeps up is served without reading back. 0: 8 MiB; negative: none.
 	MemoryBytes int64
 
+	// RefusedBytes bounds the copies in refused/, beside MaxBytes; the oldest go
+	// first. 0: a sixteenth of MaxBytes; it is kept at 256 KiB at least.
+	RefusedBytes int64
+
 	// BatchRecords and BatchBytes bound what one Deliver gets; one record more than
 	// BatchBytes may be in it. 0: 16,384 records and 4 MiB.
 	BatchRecords int
@@ -79,6 +83,7 @@ func (o Options) filled() (Options, error) {
 	if o.MemoryBytes == 0 {
 		o.MemoryBytes = defaultMemory
 	}
+	o.RefusedBytes = max(minRefused, defaulted(o.RefusedBytes, o.MaxBytes/16))
 	o.BatchRecords = defaulted(o.BatchRecords, defaultRecords)
 	o.BatchBytes = defaulted(o.BatchBytes, defaultBytes)
 	o.Retry = defaulted(o.Retry, defaultRetry)
@@ -124,6 +129,7 @@ type Outbox struct {
 	asked    uint64        // looks for leftovers that Flush wants
 	looked   uint64        // of these, how many Run has had
 	ran      chan struct{} // closed when no Run is under way
+	counts   Counts
 	progress chan struct{} // closed and replaced when something was acknowledged
 }
 
@@ -243,7 +249,8 @@ func (o *Outbox) pending() (records int, bytes int64) {
 
 // Flush waits until the sink has acknowledged everything that was accepted before
 // the call, and everything that dead processes have left by then, except what Run
-// says it cannot take over. Somebody's Run has to deliver it meanwhile: without one
+// says it cannot take over. Refused counts as delivered, and is told: ErrRefused,
+// when the sink refused a record since the outbox was opened. Somebody's Run has to deliver it meanwhile: without one
 // Flush waits until ctx ends or the outbox is closed. It is an ErrDamaged when
 // records of this process could not be read back from the disk.
 func (o *Outbox) Flush(ctx context.Context) error {
@@ -254,6 +261,9 @@ func (o *Outbox) Flush(ctx context.Context) error {
 	for {
 		if o.own.done >= goal && o.looked >= look && len(o.taken) == 0 {
 			err := errors.Join(o.own.lost...)
+			if n := o.counts.Refused; n > 0 {
+				err = errors.Join(err, fmt.Errorf("%w: %d; their copies and the reasons are in %s", ErrRefused, n, refusedIn(o.dir)))
+			}
 			o.mu.Unlock()
 			return err
 		}

@@ -62,17 +62,22 @@ type memory struct {
 	got  []ledger.Record
 	fail error
 	take int // of a failing call, so many are taken all the same
+	// answer gives the outcomes of a call; nil: all are taken.
+	answer func(rs []ledger.Record) []Outcome
 }
 
-func (m *memory) Deliver(_ context.Context, rs []ledger.Record) error {
+func (m *memory) Deliver(_ context.Context, rs []ledger.Record) ([]Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		m.got = append(m.got, rs[:min(m.take, len(rs))]...)
-		return m.fail
+		return nil, m.fail
 	}
 	m.got = append(m.got, rs...)
-	return nil
+	if m.answer != nil {
+		return m.answer(rs), nil
+	}
+	return AllTaken(len(rs)), nil
 }
 
 func (m *memory) set(err error) {

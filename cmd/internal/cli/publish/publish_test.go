@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/ledger/outbox"
 )
 
 // sink takes records, or refuses them.
@@ -21,11 +22,11 @@ type sink struct {
 	given  bool
 }
 
-func (s *sink) Deliver(_ context.Context, r []ledger.Record) error {
+func (s *sink) Deliver(_ context.Context, r []ledger.Record) ([]outbox.Outcome, error) {
 	if s.broken == nil {
 		s.taken = append(s.taken, r...)
 	}
-	return s.broken
+	return outbox.AllTaken(len(r)), s.broken
 }
 
 func (s *sink) Close() error              { return nil }

@@ -143,7 +143,7 @@ func TestRealLedgerKafkaCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := ledger.Envelope{Payload: statement, PayloadType: ledger.PayloadType, Signatures: []ledger.Signature{{KeyID: strings.Repeat("a", 64), Sig: []byte("x")}}}
-	if err := sink.Deliver(t.Context(), []ledger.Record{
+	if _, err := sink.Deliver(t.Context(), []ledger.Record{
 		event("node-1", "gpu_operation", "Operation: matrix_multiply\x1b[31m, Time: 123ms"),
 		{ID: id, Kind: ledger.KindEnvelope, Node: "node-1", Value: env.Encode()},
 		event("node-2", "warning", "slow"),
@@ -212,7 +212,7 @@ func TestRealLedgerKafkaCommands(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			if err := sink.Deliver(ctx, []ledger.Record{event("node-3", "new", "one")}); err != nil {
+			if _, err := sink.Deliver(ctx, []ledger.Record{event("node-3", "new", "one")}); err != nil {
 				return
 			}
 			time.Sleep(100 * time.Millisecond)

@@ -234,7 +234,7 @@ func TestRealNotaryReadsKafka(t *testing.T) {
 		for range n {
 			rs = append(rs, testRun(t, key, "node"))
 		}
-		if err := sink.Deliver(ctx, rs); err != nil {
+		if _, err := sink.Deliver(ctx, rs); err != nil {
 			t.Fatal(err)
 		}
 	}
