@@ -150,24 +150,31 @@ type Signer interface {
 
 // Sign puts a payload into an envelope.
 func Sign(ctx context.Context, s Signer, payload []byte) (Envelope, error) {
-	sig, err := s.Sign(ctx, PAE(PayloadType, payload))
+	return signAs(ctx, s, PayloadType, payload)
+}
+
+func signAs(ctx context.Context, s Signer, payloadType string, payload []byte) (Envelope, error) {
+	message := PAE(payloadType, payload)
+	sig, err := s.Sign(ctx, message)
 	if err != nil {
 		return Envelope{}, fmt.Errorf("sign: %w", err)
 	}
-	if !ed25519.Verify(s.Public(), PAE(PayloadType, payload), sig) {
+	if !ed25519.Verify(s.Public(), message, sig) {
 		return Envelope{}, errors.New("sign: the signer gave a signature that does not fit its own public key")
 	}
-	return Envelope{payload, PayloadType, []Signature{{KeyID(s.Public()), sig}}}, nil
+	return Envelope{payload, payloadType, []Signature{{KeyID(s.Public()), sig}}}, nil
 }
 
 // Verify checks the envelope's only signature with a key, which must be the one
 // that the envelope names.
-func (e Envelope) Verify(pub ed25519.PublicKey) error {
+func (e Envelope) Verify(pub ed25519.PublicKey) error { return e.verifyAs(PayloadType, pub) }
+
+func (e Envelope) verifyAs(payloadType string, pub ed25519.PublicKey) error {
 	if len(e.Signatures) != 1 {
 		return fmt.Errorf("%w: it has %d signatures; one is allowed", ErrEnvelope, len(e.Signatures))
 	}
-	if e.PayloadType != PayloadType {
-		return fmt.Errorf("%w: its payload is %q, not %q", ErrEnvelope, e.PayloadType, PayloadType)
+	if e.PayloadType != payloadType {
+		return fmt.Errorf("%w: its payload is %q, not %q", ErrEnvelope, e.PayloadType, payloadType)
 	}
 	if len(pub) != ed25519.PublicKeySize || !ed25519.Verify(pub, PAE(e.PayloadType, e.Payload), e.Signatures[0].Sig) {
 		return ErrSignature
