@@ -1,20 +1,24 @@
 # shellcheck shell=bash disable=SC2154
 # Sourced by run: steps, how long each took, and what they came to.
 # A step counts as one check, unless it left counts of its own (the Go tests,
-# the fuzz targets) in $work/counts: then those count in its place.
+# the fuzz targets) in $counts: then those count in its place.
+#
+# What belongs to a step lies in $work/steps/NAME: its counts, the reason why it
+# was skipped, its result, its times and, for one that ran beside others, what it
+# printed. So steps can run beside each other.
 
 step_names=() step_results=() step_times=() step_cpu=() step_reasons=()
 passed=0 failed=0 skipped=0
 started=${EPOCHREALTIME/./}
 complete='' # set when the last step is done
-running='' began=0
-begun=() # what runs beside the steps
+running=''  # the step that is running here
+declare -A begun=() # process groups of what runs beside, by name
 
 # count PASSED FAILED SKIPPED: add to the counts of the step that is running.
 count() {
   local p=0 f=0 s=0
-  [ ! -f "$work/counts" ] || read -r p f s <"$work/counts"
-  echo "$((p + $1)) $((f + $2)) $((s + $3))" >"$work/counts"
+  [ ! -f "$counts" ] || read -r p f s <"$counts"
+  echo "$((p + $1)) $((f + $2)) $((s + $3))" >"$counts"
 }
 
 # wanted NAME: whether that step is among those to run.
@@ -25,57 +29,110 @@ wanted() {
   return 1
 }
 
-# begin NAME FUNCTION: run it beside the steps, in a process group of its own;
-# what it prints waits for finished.
-begin() {
-  set -m
+# attempt NAME FUNCTION: run it in a shell of its own, where the first error ends
+# it, and leave what it came to in its directory. The result is written last, and
+# by renaming: who finds it finds all.
+attempt() {
+  local dir=$work/steps/$1
+  mkdir -p "$dir"
+  echo "${EPOCHREALTIME/./}" >"$dir/began"
   (
     set +e
     (
       set -euo pipefail
+      counts=$dir/counts why=$dir/why
       "$2"
-    ) >"$work/$1.log" 2>&1
-    echo $? >"$work/$1.rc"
-  ) &
-  begun+=($!)
+    )
+    echo $? >"$dir/rc.new"
+    times >"$dir/times" # of this shell, which has waited for nothing else
+    echo "${EPOCHREALTIME/./}" >"$dir/ended"
+    mv "$dir/rc.new" "$dir/rc"
+  )
+}
+
+# begin NAME FUNCTION [AFTER]: run it beside the steps, in a process group of its
+# own, once what was begun as AFTER has ended; what it prints waits for finished or
+# join.
+begin() {
+  mkdir -p "$work/steps/$1"
+  set -m
+  (
+    if [ -n "${3-}" ] && [ -n "${begun[$3]-}" ]; then
+      finished "$3" >/dev/null || true # its result is its own
+    fi
+    attempt "$1" "$2" >"$work/steps/$1/log" 2>&1
+  ) </dev/null &
+  begun[$1]=$!
   set +m
 }
 
 # finished NAME: wait for what was begun, print its output, return its result.
 finished() {
-  until [ -f "$work/$1.rc" ]; do sleep 0.5; done
-  cat "$work/$1.log"
-  return "$(cat "$work/$1.rc")"
+  local dir=$work/steps/$1
+  until [ -f "$dir/rc" ]; do
+    # It may have come between the two looks.
+    kill -0 -- "-${begun[$1]}" 2>/dev/null || [ -f "$dir/rc" ] || {
+      cat "$dir/log" 2>/dev/null
+      echo "$1 died without a result"
+      return 1
+    }
+    sleep 0.5
+  done
+  cat "$dir/log"
+  return "$(cat "$dir/rc")"
 }
 
-# spent: seconds of processor time of what this shell has waited for. A step that
-# takes much longer than its share of the cores waits for something.
+# spent FILE: seconds of processor time by what times has left there. Servers that
+# outlive who started them are not in it. A step that takes much longer than its
+# share of the cores waits for something.
 spent() {
-  awk -F'[ms ]+' 'NR == 2 { printf "%d", 60 * $1 + $2 + 60 * $3 + $4 }'
+  awk -F'[ms ]+' 'NR == 2 { printf "%d", 60 * $1 + $2 + 60 * $3 + $4 }' "$1"
 }
 
-# step NAME FUNCTION [ARG...]: run it in a shell of its own, where the first
-# error ends it, and go on whatever it came to.
+# step NAME FUNCTION: run it, and go on whatever it came to.
 step() {
-  local name=$1 rc p=0 f=0 s=0 result reason= cpu
-  shift
-  wanted "${name%% *}" || return 0
-  rm -f "$work/counts" "$why"
-  running=$name
-  began=${EPOCHREALTIME/./}
-  times >"$work/times" # not in a subshell, which has times of its own
-  cpu=$(spent <"$work/times")
-  printf '\n== %s\n' "$name"
-  set +e
-  (
-    set -euo pipefail
-    "$@"
-  )
-  rc=$?
-  set -e
+  wanted "$1" || return 0
+  running=$1
+  printf '\n== %s\n' "$1"
+  local others
+  others=$(beside)
+  attempt "$1" "$2"
   running=
-  if [ -f "$work/counts" ]; then
-    read -r p f s <"$work/counts"
+  record "$1" "$(cat "$work/steps/$1/rc" 2>/dev/null || echo 1)" "$others"
+}
+
+# beside: what runs beside the steps just now, as a remark for the table.
+beside() {
+  local name names=
+  for name in "${!begun[@]}"; do
+    [ -f "$work/steps/$name/rc" ] || names+=" $name"
+  done
+  echo "${names:+beside$names}"
+}
+
+# aside NAME FUNCTION [AFTER]: begin a step that join awaits, prints and counts.
+# Nothing may be timed between the two.
+aside() {
+  ! wanted "$1" || begin "$@"
+}
+
+# join NAME: wait for a step that was begun.
+join() {
+  local rc=0
+  wanted "$1" || return 0
+  running=$1
+  printf '\n== %s\n' "$1"
+  finished "$1" || rc=$?
+  unset "begun[$1]"
+  running=
+  record "$1" "$rc" "beside others"
+}
+
+# record NAME RESULT REMARK: what a step came to, into the table.
+record() {
+  local name=$1 rc=$2 dir=$work/steps/$1 p=0 f=0 s=0 result reason=$3
+  if [ -f "$dir/counts" ]; then
+    read -r p f s <"$dir/counts"
   fi
   case $rc in
   0)
@@ -84,7 +141,7 @@ step() {
     ;;
   "$SKIP")
     result=skipped
-    reason=$(cat "$why" 2>/dev/null || echo "no reason given")
+    reason=$(cat "$dir/why" 2>/dev/null || echo "no reason given")
     s=$((s + 1))
     echo "skipped: $reason"
     ;;
@@ -96,27 +153,59 @@ step() {
   # A step cannot pass with failures in it, whatever its exit code was.
   [ "$f" = 0 ] || result=failed
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-  step_names+=("$name") step_results+=("$result") step_reasons+=("$reason")
-  step_times+=("$((${EPOCHREALTIME/./} - began))")
-  times >"$work/times"
-  step_cpu+=("$(($(spent <"$work/times") - cpu))")
+  row "$name" "$result" "$reason"
+}
+
+# row NAME RESULT REASON: a line of the table, with the times that are known.
+row() {
+  local dir=$work/steps/$1 from to=${EPOCHREALTIME/./} cpu=
+  from=$(cat "$dir/began" 2>/dev/null || echo "$to")
+  if [ -f "$dir/rc" ]; then
+    to=$(cat "$dir/ended")
+    cpu=$(spent "$dir/times")
+  fi
+  step_names+=("$1") step_results+=("$2") step_reasons+=("$3")
+  step_times+=("$((to - from))") step_cpu+=("$cpu")
 }
 
 seconds() { printf '%d.%d' "$(($1 / 1000000))" "$(($1 % 1000000 / 100000))"; }
+
+# interrupted: what has begun and not ended failed.
+interrupted() {
+  local name
+  [ -z "$running" ] || unset "begun[$running]"
+  for name in "${!begun[@]}" "${running:-between steps}"; do
+    [ ! -f "$work/steps/$name/rc" ] || continue
+    failed=$((failed + 1))
+    row "$name" interrupted ""
+  done
+}
+
+# left: processes that this run has started, by their environment, which has the
+# run's directory.
+left() { grep -lsxz "ASSAY_RUN=$work" /proc/[0-9]*/environ | cut -d / -f 3; }
+
+# stop_all: whatever runs, also servers in sessions of their own: politely, then
+# at once.
+stop_all() {
+  local name signal
+  export -n ASSAY_RUN # what looks for them is none of them
+  for name in "${!begun[@]}"; do kill -- "-${begun[$name]}" 2>/dev/null; done
+  stop_engines
+  for signal in TERM TERM TERM KILL; do
+    left | xargs -r kill -s "$signal" 2>/dev/null
+    [ -n "$(left)" ] || return 0
+    sleep 1
+  done
+}
 
 # finish: the table and the counts, at every end.
 finish() {
   local rc=$? i
   trap - EXIT
   set +e
-  for i in "${begun[@]}"; do kill -- "-$i" 2>/dev/null; done
-  stop_engines
-  if [ -z "$complete" ]; then
-    failed=$((failed + 1))
-    [ -n "$running" ] || began=${EPOCHREALTIME/./}
-    step_names+=("${running:-between steps}") step_results+=("interrupted") step_reasons+=("")
-    step_times+=("$((${EPOCHREALTIME/./} - began))") step_cpu+=("")
-  fi
+  stop_all
+  if [ -z "$complete" ]; then interrupted; fi
   printf '\n%-28s %-11s %9s %9s\n' step result seconds "of a core"
   for i in "${!step_names[@]}"; do
     printf '%-28s %-11s %9s %9s  %s\n' "${step_names[i]}" "${step_results[i]}" \

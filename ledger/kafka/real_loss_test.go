@@ -125,7 +125,7 @@ func TestRealThreeBrokers(t *testing.T) {
 	inOrder(t, all(t, Config{Brokers: c.Brokers}), append(accepted, more...))
 }
 
-func TestRealNetworkCut(t *testing.T) {
+func TestRealConnectionCut(t *testing.T) {
 	cluster := kafkatest.StartWith(t, kafkatest.Options{Proxied: true})
 	c := config(cluster)
 	c.Timeout = 3 * time.Second

@@ -11,6 +11,9 @@
 // sums over several runs. With -again a test that failed is run once more,
 // alone, with the flags that stand behind --: `go test -json -count=1 FLAG...`. Its
 // first failure is printed all the same, and named again above the counts.
+//
+// Alone means beside no other run either: with -turn all that use one FILE share
+// its lock while their tests run, and a second try has it for itself.
 package main
 
 import (
@@ -29,12 +32,13 @@ func main() {
 	counts := flag.String("counts", "", "also write `FILE`: passed, failed and skipped, separated by spaces")
 	allowNone := flag.Bool("allow-none", false, "a run without any test is good")
 	again := flag.Bool("again", false, "run what failed once more, alone; the arguments are flags for `go test`")
+	turn := flag.String("turn", "", "with -again, the `FILE` whose lock is shared with runs beside this one")
 	flag.Parse()
-	if !*again && flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "testcount: arguments are for -again")
+	if !*again && (flag.NArg() > 0 || *turn != "") {
+		fmt.Fprintln(os.Stderr, "testcount: arguments and -turn are for -again")
 		os.Exit(1)
 	}
-	ok, err := run(*counts, *allowNone, *again, flag.Args())
+	ok, err := run(*counts, *turn, *allowNone, *again, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testcount:", err)
 	}
@@ -43,13 +47,21 @@ func main() {
 	}
 }
 
-func run(counts string, allowNone, again bool, flags []string) (bool, error) {
+func run(counts, turn string, allowNone, again bool, flags []string) (bool, error) {
+	ours, err := share(turn)
+	if err != nil {
+		return false, err
+	}
+	defer ours.close()
 	t, err := gotest.Read(os.Stdin, os.Stdout)
 	if err != nil {
 		return false, fmt.Errorf("reading test events: %w", err)
 	}
-	if again {
-		if err := t.Again(os.Stdout, alone(flags)); err != nil {
+	if again && t.Failed > 0 {
+		if err := ours.alone(); err != nil {
+			return false, err
+		}
+		if err := t.Again(os.Stdout, one(flags)); err != nil {
 			return false, fmt.Errorf("second try: %w", err)
 		}
 	}
@@ -66,8 +78,8 @@ func run(counts string, allowNone, again bool, flags []string) (bool, error) {
 	return t.Failed == 0, nil
 }
 
-// alone runs one test of one package.
-func alone(flags []string) func(pkg, test string) (io.Reader, error) {
+// one runs one test of one package.
+func one(flags []string) func(pkg, test string) (io.Reader, error) {
 	return func(pkg, test string) (io.Reader, error) {
 		args := append([]string{"test", "-json", "-count=1", "-run", "^" + test + "$"}, flags...)
 		cmd := exec.Command("go", append(args, pkg)...)
