@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"network/server":   {"", "network/api", "network/control", "network/store", "network/evidence", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "report", "internal/disk", "internal/parallel"},
 
 	"internal/clock":    {},
-	"internal/database": {},
+	"internal/database": {"internal/disk"},
 	"internal/disk":     {},
 	"internal/foreign":  {},
 	"internal/promtext": {},
