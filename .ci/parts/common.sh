@@ -80,6 +80,50 @@ free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
+# free_ports N: ports below those that the system gives to outgoing connections,
+# for servers that are started again: one of those might be taken while its server
+# is down, and a client that tries a dead one for long enough is one day connected
+# to itself.
+free_ports() {
+  python3 - "$1" <<'PY'
+import random, socket, sys
+low = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+held = []
+while len(held) < int(sys.argv[1]):
+    s = socket.socket()
+    try:
+        s.bind(("127.0.0.1", random.randrange(12000, max(low, 13000))))
+        held.append(s)
+    except OSError:
+        s.close()
+print(*(s.getsockname()[1] for s in held))
+PY
+}
+
+# unprivileged COMMAND...: run a command as nobody when we are root, whom some
+# servers refuse. It replaces the shell, so that the process keeps its id.
+unprivileged() {
+  [ "$(id -u)" != 0 ] || set -- setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"
+  exec "$@"
+}
+export -f unprivileged
+
+# place DIR NAME: a directory for what unprivileged runs, since DIR may lie below
+# one that only root can enter. It prints the path and keeps it in DIR/place.
+place() {
+  local made
+  made=$(mktemp -d "/tmp/assay-$2.XXXXXX")
+  echo "$made" >"$1/place"
+  [ "$(id -u)" != 0 ] || chown nobody:nogroup "$made"
+  echo "$made"
+}
+
+# leave DIR: remove what place made.
+leave() {
+  [ -f "$1/place" ] || return 0
+  rm -rf "$(cat "$1/place")" "$1/place"
+}
+
 # launch DIR COMMAND...: start a server in a process group of its own, its
 # output in DIR/log, its group in DIR/pid.
 launch() {

@@ -7,17 +7,14 @@
 package kafkatest
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/assay-bench/assay/internal/parttest"
@@ -52,13 +49,11 @@ func Start(tb testing.TB, n int) *Cluster {
 // StartWith gives a cluster, which stops with the test.
 func StartWith(tb testing.TB, o Options) *Cluster {
 	tb.Helper()
-	parts := findParts(tb)
-	if out, err := exec.Command(filepath.Join(parts, "kafka")).CombinedOutput(); err != nil {
-		parttest.Need(tb, fmt.Sprintf("no kafka: %v\n%s", err, out))
-	}
+	parts := parttest.Scripts(tb)
+	parttest.Install(tb, "kafka")
 	n := max(o.Brokers, 1)
 	c := &Cluster{tb: tb, dir: tb.TempDir(), serve: filepath.Join(parts, "kafka-serve")}
-	stopAtEnd(tb, c.serve, c.dir)
+	parttest.StopAtEnd(tb, c.serve, c.dir)
 	var env []string
 	if o.Proxied {
 		var listen []string
@@ -76,7 +71,7 @@ func StartWith(tb testing.TB, o Options) *Cluster {
 	if o.User != "" {
 		env = append(env, "KAFKA_USER="+o.User)
 	}
-	c.Brokers = strings.Split(strings.TrimSpace(c.run(env, "start", c.dir, strconv.Itoa(n))), ",")
+	c.Brokers = strings.Split(c.run(env, "start", c.dir, strconv.Itoa(n)), ",")
 	if o.Proxied {
 		c.Proxy = startProxy(tb, parts, c.Brokers, readPorts(tb, filepath.Join(c.dir, "ports")))
 	}
@@ -101,61 +96,7 @@ func (c *Cluster) Log(i int) string {
 
 func (c *Cluster) run(env []string, args ...string) string {
 	c.tb.Helper()
-	return script(c.tb, env, c.serve, args...)
-}
-
-func script(tb testing.TB, env []string, name string, args ...string) string {
-	tb.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), env...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		tb.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, &stderr)
-	}
-	return stdout.String()
-}
-
-// stopAtEnd sees to it that a server ends with the test, also when the test's
-// process is killed: a process of its own waits for the end of a pipe that this
-// one holds.
-func stopAtEnd(tb testing.TB, serve, dir string) {
-	tb.Helper()
-	cmd := exec.Command("sh", "-c", `cat >/dev/null; exec "$0" stop "$1"`, serve, dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not for it
-	hold, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		hold.Close()
-		if err := cmd.Wait(); err != nil {
-			tb.Errorf("%s stop: %v", filepath.Base(serve), err)
-		}
-	})
-}
-
-// findParts looks for the scripts from the test's directory upwards.
-func findParts(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for {
-		parts := filepath.Join(dir, ".ci", "parts")
-		if _, err := os.Stat(filepath.Join(parts, "kafka-serve")); err == nil {
-			return parts
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			parttest.Need(tb, "no .ci/parts above the test's directory")
-		}
-		dir = up
-	}
+	return parttest.Run(c.tb, env, c.serve, args...)
 }
 
 func readPorts(tb testing.TB, path string) []string {

@@ -7,9 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,12 +24,10 @@ type Proxy struct {
 
 func startProxy(tb testing.TB, parts string, listen, ports []string) *Proxy {
 	tb.Helper()
-	if out, err := exec.Command(filepath.Join(parts, "toxiproxy")).CombinedOutput(); err != nil {
-		parttest.Need(tb, fmt.Sprintf("no toxiproxy: %v\n%s", err, out))
-	}
+	parttest.Install(tb, "toxiproxy")
 	serve, dir := filepath.Join(parts, "toxiproxy-serve"), tb.TempDir()
-	stopAtEnd(tb, serve, dir)
-	p := &Proxy{tb: tb, url: strings.TrimSpace(script(tb, nil, serve, "start", dir))}
+	parttest.StopAtEnd(tb, serve, dir)
+	p := &Proxy{tb: tb, url: parttest.Run(tb, nil, serve, "start", dir)}
 	for i, from := range listen {
 		name := fmt.Sprintf("broker-%d", i+1)
 		p.call(http.MethodPost, "/proxies", map[string]any{
