@@ -27,11 +27,12 @@ type Role string
 const (
 	RoleRun       Role = "run"       // runs of its own node
 	RoleEnrol     Role = "enrol"     // keys of the role run, and nothing else: for a server that takes in nodes
+	RoleServer    Role = "server"    // what a server decided about nodes, and what people did there; nothing else
 	RoleAuthority Role = "authority" // keys and revocations of others, and runs of any node
 )
 
 // Roles gives all roles, in the order in which they are shown.
-func Roles() []Role { return []Role{RoleRun, RoleEnrol, RoleAuthority} }
+func Roles() []Role { return []Role{RoleRun, RoleEnrol, RoleServer, RoleAuthority} }
 
 // roleNames lists them for a message.
 func roleNames() string {
@@ -53,9 +54,9 @@ func CheckRoles(roles []Role) error {
 			return fmt.Errorf("unknown role %.40q; known are %s", r, roleNames())
 		case slices.Contains(roles[:i], r):
 			return fmt.Errorf("role %s is there twice", r)
-		case r == RoleEnrol && len(roles) > 1:
+		case (r == RoleEnrol || r == RoleServer) && len(roles) > 1:
 			// Its key is kept where nodes can reach it: what it can do is kept small.
-			return fmt.Errorf("role %s stands alone: a key that takes in nodes signs nothing else", r)
+			return fmt.Errorf("role %s stands alone: a key that lies on a server signs one kind of thing", r)
 		}
 	}
 	return nil

@@ -13,6 +13,9 @@ const (
 	GPUOperations = "https://github.com/assay-bench/assay/gpu-operations/v1"
 	KeyPredicate  = "https://github.com/assay-bench/assay/key/v1"
 	KeyRevocation = "https://github.com/assay-bench/assay/key-revocation/v1"
+
+	NodeTransition = "https://github.com/assay-bench/assay/node-transition/v1"
+	ServerAction   = "https://github.com/assay-bench/assay/server-action/v1"
 )
 
 // Predicate is a kind of statement: a row of the one table that says what can be
@@ -38,6 +41,8 @@ var predicates = []Predicate{
 	{Type: GPUOperations, Role: RoleRun, Schema: "gpu-operations.schema.json"},
 	{Type: KeyPredicate, Role: RoleAuthority, Schema: "key.schema.json", AboutKey: true},
 	{Type: KeyRevocation, Role: RoleAuthority, Schema: "key-revocation.schema.json", AboutKey: true},
+	{Type: NodeTransition, Role: RoleServer, Schema: "node-transition.schema.json"},
+	{Type: ServerAction, Role: RoleServer, Schema: "server-action.schema.json"},
 }
 
 // predicateOf finds a row.

@@ -53,7 +53,7 @@ func CheckSigner(s Signer, key Key, node string, now time.Time) error {
 		return errors.New("this node has no id, so nobody could tell whose it is")
 	}
 	for _, p := range predicates {
-		if p.AboutKey {
+		if p.Role != RoleRun {
 			continue
 		}
 		if err := p.signs(node)(knownKey{Key: key}); err != nil {

@@ -50,6 +50,12 @@ func shape(s ledger.Statement) error {
 			return err
 		}
 		return p.Check()
+	case ledger.NodeTransition:
+		_, err := ledger.TransitionOf(s)
+		return err
+	case ledger.ServerAction:
+		_, err := ledger.ActionOf(s)
+		return err
 	}
 	return nil
 }

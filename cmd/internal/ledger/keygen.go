@@ -122,7 +122,7 @@ or verifier key is made.`,
 	fl.StringVar(&f.Owner, "owner", "", "whose key it is: a person or an organisation, in `words`")
 	fl.StringVar(&f.Node, "node", "", "the node's `id`; by default this machine's, as in run.json")
 	fl.IntVar(&f.Days, "days", 365, "how long it is valid")
-	fl.StringSliceVar(&f.Roles, "role", []string{string(ledger.RoleRun)}, "what it may sign: run (runs of its node), enrol (keys of nodes, for a server that takes them in) or authority (keys and revocations of others, and runs of any node)")
+	fl.StringSliceVar(&f.Roles, "role", []string{string(ledger.RoleRun)}, "what it may sign: run (runs of its node), enrol (keys of nodes, for a server that takes them in), server (what a server decides about nodes) or authority (keys and revocations of others, and runs of any node)")
 	fl.StringVar(&f.kind, "kind", kindStatement, "what it is for: statement, log or witness")
 	fl.StringVar(&f.name, "name", "", "of the log (its origin) or the witness")
 	fl.StringVar(&f.passphraseFile, "passphrase-file", "", "`file` with the passphrase, for its owner only; by default "+keys.PassphraseVariable+" in the environment, else the terminal is asked")
