@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 
 	"cmd/internal/cli":            {"", "internal/disk", "ledger"},
 	"cmd/internal/cli/keys":       {"ledger"},
-	"cmd/internal/cli/native":     {"", "telemetry", "verify"},
+	"cmd/internal/cli/native":     {"", "internal/proc", "telemetry", "verify"},
 	"cmd/internal/cli/publish":    {"", "cmd/internal/cli", "ledger", "ledger/outbox", "telemetry"},
 	"cmd/internal/hammer":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/dialect", "score", "summary", "telemetry", "verify"},
 	"cmd/internal/verify":         {"", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/cli/publish", "hammer", "journal", "ledger", "report", "verify"},
@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/report/parquet": {"cmd/internal/cli", "cmd/internal/report", "journal", "report/parquet"},
 	"cmd/internal/ledger":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "hammer", "internal/disk", "journal", "ledger", "summary", "telemetry"},
 	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "internal/disk", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},
-	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "internal/proc", "report", "report/plot"},
+	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "network/api", "report"},

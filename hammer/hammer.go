@@ -48,6 +48,9 @@ var (
 // Options are what Run needs besides the measurement's configuration.
 type Options struct {
 	Version assay.Version
+	// Node is the id of this machine in run.json; empty: its host name. A node
+	// that a network took in has one that nobody else has.
+	Node string
 	// Nonce goes into run.json, hexadecimal; empty: 16 random bytes.
 	Nonce string
 	// Progress gets a checkpoint every second; nil: nobody looks.
@@ -128,6 +131,9 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 	client, lower := r.raise()
 	defer lower()
 	machine := telemetry.DescribeNode()
+	if opt.Node != "" {
+		machine.ID = opt.Node
+	}
 	machine.GPUs = append(machine.GPUs, r.node.gpus...)
 	r.w, err = journal.Create(dir, assay.Manifest{
 		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),

@@ -53,6 +53,6 @@ func root() *cobra.Command {
 		claims.New(),
 		report.New(parquet.Format()),
 		ledger.New(operate.Commands()...),
-		native.New(), claims.Probe(), claims.Ready(), compare.Supervise(), // for processes of our own
+		native.New(), claims.Probe(), claims.Ready(), // for processes of our own
 	)
 }

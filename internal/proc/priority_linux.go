@@ -236,3 +236,34 @@ func (r *raise) unlimit() {
 		signal.Stop(r.exceeded)
 	}
 }
+
+// Lower gives this process, all of its threads and what they start a nice value
+// of at least to. Nobody but root can undo it, so it is for a process that
+// does one thing and ends.
+func Lower(to int) error {
+	// Twice, for a thread that was made while the others were looked at; later ones
+	// inherit it.
+	for range 2 {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return fmt.Errorf("step back: %w", err)
+		}
+		for _, t := range threads {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil {
+				continue
+			}
+			now, err := unix.SchedGetAttr(tid, 0)
+			if errors.Is(err, unix.ESRCH) {
+				continue
+			}
+			if err == nil && int(now.Nice) < to {
+				err = unix.Setpriority(unix.PRIO_PROCESS, tid, to)
+			}
+			if err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("step back: %w", err)
+			}
+		}
+	}
+	return nil
+}

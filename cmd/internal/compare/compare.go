@@ -17,7 +17,6 @@ import (
 	"github.com/assay-bench/assay/compare"
 	"github.com/assay-bench/assay/compare/experiment"
 	"github.com/assay-bench/assay/internal/foreign"
-	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/report"
 	"github.com/assay-bench/assay/report/plot"
 )
@@ -122,16 +121,16 @@ func (f *compareFlags) run(ctx context.Context, args []string, stdout, stderr io
 
 // options are what an experiment needs of this process.
 func (f *compareFlags) options(ctx context.Context, p *cli.Progress) (experiment.Options, error) {
-	self, err := os.Executable()
+	supervisor, err := native.Command("supervise")
 	if err != nil {
-		return experiment.Options{}, fmt.Errorf("find this program, to start it again: %w", err)
+		return experiment.Options{}, err
 	}
 	nvml, err := native.Command("nvml")
 	if err != nil {
 		return experiment.Options{}, err
 	}
 	o := experiment.Options{
-		Version: cli.Version(), Command: os.Args, Supervisor: []string{self, "supervise"}, NVML: nvml, Environ: os.Environ(),
+		Version: cli.Version(), Command: os.Args, Supervisor: supervisor, NVML: nvml, Environ: os.Environ(),
 		Log: p.Log(ctx),
 		Progress: func(x experiment.Progress) {
 			if x.Run != nil && p.Terminal() { // a log has a line for each run already
@@ -285,13 +284,4 @@ func check(ctx context.Context, path string, args []string, opt experiment.Optio
 	}
 	_, err = fmt.Fprintf(w, "%s keeps to the protocol: %d request lines\n", path, c.Lines)
 	return err
-}
-
-// Supervise is the process between us and an engine that we start: it ends
-// everything that the engine left running, also when we are killed.
-func Supervise() *cobra.Command {
-	return &cobra.Command{
-		Use: "supervise", Hidden: true, Short: "Watch over a process tree for a parent process", Args: cobra.NoArgs,
-		Run: func(*cobra.Command, []string) { os.Exit(proc.Supervise()) },
-	}
 }

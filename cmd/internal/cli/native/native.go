@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay/internal/proc"
 	"github.com/assay-bench/assay/telemetry"
 	"github.com/assay-bench/assay/verify"
 )
@@ -32,6 +33,11 @@ func New() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return verify.Serve(cmd.InOrStdin(), cmd.OutOrStdout(), verify.Native{})
 		},
+	}, &cobra.Command{
+		// Between us and a tree of processes that must leave nothing behind, also
+		// when we are killed.
+		Use: "supervise", Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) { os.Exit(proc.Supervise()) },
 	})
 	return cmd
 }
