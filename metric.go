@@ -70,7 +70,30 @@ var metrics = []Metric{
 	{"gpu_memory_peak_bytes", "bytes", Lower, "Highest device memory in use on one GPU.", "experiment.json"},
 	{"memory_peak_bytes", "bytes", Lower, "Highest resident memory of the engine's processes.", "experiment.json"},
 	{"tokens_per_joule", "1/J", Higher, "Output tokens in the steady window for a joule of the GPUs.", "experiment.json"},
+
+	{"assay_agent_enrolled", "1", Neither, "1: the node has an id of the network; its label says which.", AgentPage},
+	{"assay_agent_server_seen_timestamp_seconds", "s", Neither, "When the server last answered.", AgentPage},
+	{"assay_agent_server_failures", "1", Lower, "Requests to the server that failed since the last that did not.", AgentPage},
+	{"assay_agent_clock_skew_seconds", "s", Neither, "How far the clock is behind the server's. Beyond 60 s no run starts.", AgentPage},
+	{"assay_agent_outbox_records", "1", Lower, "Records that wait for the server.", AgentPage},
+	{"assay_agent_outbox_bytes", "bytes", Lower, "What they take.", AgentPage},
+	{"assay_agent_records_total", "1", Neither, "Records that the server answered for, by outcome: taken, duplicate, refused.", AgentPage},
+	{"assay_agent_runs_waiting", "1", Lower, "Runs whose files the server has not confirmed.", AgentPage},
+	{"assay_agent_runs_refused", "1", Lower, "Runs that the server refused and that are kept for a person.", AgentPage},
+	{"assay_agent_checks_total", "1", Neither, "Checks of the node by how they ended: done, failed, yielded, stopped, not started.", AgentPage},
+	{"assay_agent_checking", "1", Neither, "1: a check is under way.", AgentPage},
+	{"assay_agent_next_check_timestamp_seconds", "s", Neither, "When the next scheduled check is due.", AgentPage},
+	{"assay_agent_last_check_timestamp_seconds", "s", Neither, "When the last check began that was done.", AgentPage},
+	{"assay_agent_last_check_seconds", "s", Neither, "How long it took.", AgentPage},
+	{"assay_agent_score", "1", Higher, "Overall health score of the last check, by the node's own word; absent: unknown.", AgentPage},
+	{"assay_agent_verdict", "1", Neither, "1 for the verdict of the last check, by the node's own word; its label says which.", AgentPage},
+	{"assay_agent_last_result", "", Neither, "Figures of the last check, by stage, metric and stat; the unit is that of the metric.", AgentPage},
+	{"assay_agent_engine_up", "1", Higher, "1: the engine answers.", AgentPage},
+	{"assay_agent_engine_requests", "1", Neither, "Requests that the engine has and that are not of a check; absent: it does not tell.", AgentPage},
 }
+
+// AgentPage is where the figures of a node's agent are.
+const AgentPage = "/metrics of the agent"
 
 // Metrics gives the table of metrics in the order of the documentation.
 func Metrics() []Metric { return append([]Metric(nil), metrics...) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay/cmd/internal/agent"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/cmd/internal/hammer"
@@ -25,6 +26,7 @@ func root() *cobra.Command {
 		verify.New(nil),
 		report.New(),
 		ledger.New(),
-		native.New(),
+		agent.New(),
+		native.New(), agent.Check(), // for processes of our own
 	)
 }

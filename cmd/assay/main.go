@@ -28,6 +28,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay/cmd/internal/agent"
 	"github.com/assay-bench/assay/cmd/internal/claims"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
@@ -53,6 +54,7 @@ func root() *cobra.Command {
 		claims.New(),
 		report.New(parquet.Format()),
 		ledger.New(operate.Commands()...),
-		native.New(), claims.Probe(), claims.Ready(), // for processes of our own
+		agent.New(),
+		native.New(), agent.Check(), claims.Probe(), claims.Ready(), // for processes of our own
 	)
 }
