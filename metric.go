@@ -87,7 +87,7 @@ var metrics = []Metric{
 	{"assay_agent_last_check_seconds", "s", Neither, "How long it took.", AgentPage},
 	{"assay_agent_score", "1", Higher, "Overall health score of the last check, by the node's own word; absent: unknown.", AgentPage},
 	{"assay_agent_verdict", "1", Neither, "1 for the verdict of the last check, by the node's own word; its label says which.", AgentPage},
-	{"assay_agent_last_result", "", Neither, "Figures of the last check, by stage, metric and stat; the unit is that of the metric.", AgentPage},
+	{"assay_agent_last_result", "any", Neither, "Figures of the last check, by stage, metric and stat; the unit is that of the metric.", AgentPage},
 	{"assay_agent_engine_up", "1", Higher, "1: the engine answers.", AgentPage},
 	{"assay_agent_engine_requests", "1", Neither, "Requests that the engine has and that are not of a check; absent: it does not tell.", AgentPage},
 }

@@ -55,11 +55,11 @@ func measureOnce() int {
 	return 0
 }
 
-// agentProcess is an agent as a process of its own; its configuration comes by the
-// environment.
+// agentProcess is an agent as a process of its own; its configuration is an
+// argument.
 func agentProcess() int {
 	var c Config
-	if err := json.Unmarshal([]byte(os.Getenv("AGENT_CONFIG")), &c); err != nil {
+	if err := json.Unmarshal([]byte(os.Args[2]), &c); err != nil {
 		fmt.Println(err)
 		return 1
 	}
