@@ -30,11 +30,7 @@ func (s *step) report(m *Measured) {
 		Reasons: bounded(j.Reasons), PolicyVersion: s.p.Version,
 	}
 	s.resets(*m)
-	grade, reasons := j.Grade, j.Reasons
-	if grade == GradeUnbased && s.n.Approval != nil {
-		grade = GradeGood
-		reasons = append(slices.Clone(reasons), "approved by a person in place of a baseline")
-	}
+	grade, reasons := s.weigh(j)
 	if grade != GradeUnknown && grade != GradeUnbased {
 		s.n.LastJudged = m.Began
 	}
@@ -52,6 +48,21 @@ func (s *step) report(m *Measured) {
 	case Reverifying:
 		s.returning(grade, reasons, verification)
 	}
+}
+
+// weigh brings in what is known of the node beside the report: a person's
+// approval stands for a baseline, and a starting score does not for one that was
+// in rotation. Else a slow node would serve a model that nobody knows, and be
+// compared with nothing.
+func (s *step) weigh(j Judgement) (Grade, []string) {
+	starting := j.Grade == GradeGood && j.Basis == BasisCatalogue && s.n.Member
+	switch {
+	case s.n.Approval != nil && (starting || j.Grade == GradeUnbased):
+		return GradeGood, append(slices.Clone(j.Reasons), "approved by a person in place of a baseline")
+	case starting:
+		return GradeFair, append(slices.Clone(j.Reasons), "a starting score leads up newcomers only")
+	}
+	return j.Grade, j.Reasons
 }
 
 // passedOver says why a report does not count; empty: it does.
