@@ -49,7 +49,7 @@ type Trial struct {
 	Differences            []Difference // by id
 }
 
-// DryRun says what two policies decide over a history. Events are merged by time,
+// DryRun says what two valid policies decide over a history. Events are merged by time,
 // since the breaker is one. What another policy would have asked for was never
 // measured: the next recorded report that began later stands for it, and no
 // verification times out.
@@ -108,7 +108,7 @@ func replay(p Policy, history []History, end time.Time) (Tried, map[string]Node)
 	var events []at
 	var start []Node
 	for _, h := range history {
-		r.set(h.ID, h.Start)
+		r.set(h.ID, h.Start, time.Time{})
 		start = append(start, h.Start)
 		for _, e := range h.Events {
 			if !e.Kind.timer() { // the policy under trial makes its own
@@ -121,6 +121,9 @@ func replay(p Policy, history []History, end time.Time) (Tried, map[string]Node)
 	for _, e := range events {
 		r.ticks(e.event.At)
 		r.step(e.id, e.event, e.event.At)
+		if due := Due(p, r.nodes[e.id]); !due.IsZero() && !due.After(e.event.At) {
+			r.step(e.id, tickAt(e.event.At), e.event.At)
+		}
 	}
 	r.ticks(end)
 	for _, n := range r.nodes {
@@ -138,10 +141,10 @@ type replaying struct {
 	out   Tried
 }
 
-// set stores a node, and when it needs its next tick.
-func (r *replaying) set(id string, n Node) {
+// set stores a node, and when it needs its next tick, which is after a time.
+func (r *replaying) set(id string, n Node, after time.Time) {
 	r.nodes[id] = n
-	if at := Due(r.p, n); !at.IsZero() {
+	if at := Due(r.p, n); at.After(after) {
 		heap.Push(&r.next, tickOf{at, id})
 	}
 }
@@ -151,7 +154,7 @@ func (r *replaying) ticks(until time.Time) {
 	for len(r.next) > 0 && r.next[0].at.Before(until) {
 		t := heap.Pop(&r.next).(tickOf)
 		if Due(r.p, r.nodes[t.id]).Equal(t.at) { // else it was put off
-			r.step(t.id, Event{Kind: EventTick, At: t.at, Actor: Actor{Kind: ActorServer}}, t.at)
+			r.step(t.id, tickAt(t.at), t.at)
 		}
 	}
 }
@@ -160,7 +163,7 @@ func (r *replaying) step(id string, e Event, now time.Time) {
 	was := r.b.Tripped
 	out := Step(r.p, r.nodes[id], r.b, e, now)
 	r.b = out.Breaker
-	r.set(id, out.Node)
+	r.set(id, out.Node, now)
 	if r.b.Tripped && !was {
 		r.out.Trips++
 	}
@@ -176,6 +179,10 @@ func (r *replaying) step(id string, e Event, now time.Time) {
 			r.out.Tickets++
 		}
 	}
+}
+
+func tickAt(at time.Time) Event {
+	return Event{Kind: EventTick, At: at, Actor: Actor{Kind: ActorServer}}
 }
 
 // tickOf is a tick to come; ticking has the next one first.
