@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/foreign"
@@ -57,6 +59,14 @@ func ReadPolicy(r io.Reader, name string) (Policy, error) {
 		return Policy{}, fmt.Errorf("read %s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
 	var faults []error
+	for _, m := range members(reflect.TypeFor[Policy](), "") {
+		if at(tree, m) == nil {
+			faults = append(faults, fmt.Errorf("%s: %s is missing; docs/formats/policy.md has its default", name, m))
+		}
+	}
+	if len(faults) > 0 {
+		return Policy{}, errors.Join(faults...) // other faults would be about what is missing
+	}
 	for _, f := range p.faults() {
 		faults = append(faults, fmt.Errorf("%s: %s: %s", place(tree, name, f.member), f.member, f.text))
 	}
@@ -66,15 +76,38 @@ func ReadPolicy(r io.Reader, name string) (Policy, error) {
 	return p, nil
 }
 
+// members lists the paths of all members of a policy.
+func members(of reflect.Type, prefix string) (out []string) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		switch name := f.Tag.Get("yaml"); {
+		case name == "-":
+		case f.Type.Kind() == reflect.Struct:
+			out = append(out, members(f.Type, prefix+name+".")...)
+		default:
+			out = append(out, prefix+name)
+		}
+	}
+	return out
+}
+
+// at is where a member stands; nil: nowhere.
+func at(tree *ast.File, member string) *token.Position {
+	p, err := yaml.PathString("$." + member)
+	if err != nil {
+		return nil
+	}
+	node, err := p.FilterFile(tree)
+	if err != nil || node == nil || node.GetToken() == nil {
+		return nil
+	}
+	return node.GetToken().Position
+}
+
 // place is where a member stands, or else the first of its parents that does.
 func place(tree *ast.File, name, member string) string {
 	for m := member; m != ""; m = m[:max(0, strings.LastIndexByte(m, '.'))] {
-		p, err := yaml.PathString("$." + m)
-		if err != nil {
-			continue
-		}
-		if node, err := p.FilterFile(tree); err == nil && node != nil && node.GetToken() != nil {
-			at := node.GetToken().Position
+		if at := at(tree, m); at != nil {
 			return fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)
 		}
 	}
