@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"network/evidence":       {"internal/disk"},
 	"network/agent":          {"", "network/api", "hammer", "verify", "telemetry", "journal", "score", "summary", "inference", "ledger", "ledger/outbox", "internal/clock", "internal/disk", "internal/proc", "internal/child", "internal/yamltext"},
 	"network/server":         {"", "network/api", "network/control", "network/store", "network/evidence", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "report", "internal/disk", "internal/parallel"},
-	"network/server/decide":  {"", "network/control", "network/store", "network/evidence", "network/server/egress", "network/server/webhook", "hammer", "journal", "score", "summary", "ledger", "internal/disk", "internal/parallel"},
+	"network/server/decide":  {"", "network/api", "network/control", "network/store", "network/evidence", "network/server", "network/server/egress", "network/server/webhook", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "internal/database", "internal/disk", "internal/parallel"},
 	"network/server/egress":  {},
 	"network/server/webhook": {},
 
