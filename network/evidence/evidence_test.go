@@ -346,6 +346,7 @@ func (s suite) tamperedIsSeen(t *testing.T) {
 		"shorter":     func(s string) string { return s[:len(s)/2] },
 		"longer":      func(s string) string { return s + "x" },
 		"empty":       func(string) string { return "" },
+		"much longer": func(s string) string { return strings.Repeat(s, 50) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := content(t)
@@ -355,8 +356,12 @@ func (s suite) tamperedIsSeen(t *testing.T) {
 			if err := s.store.Confirm(t.Context(), o); !errors.Is(err, evidence.ErrDamaged) {
 				t.Errorf("Confirm: %v", err)
 			}
-			if _, err := s.read(t, o); !errors.Is(err, evidence.ErrDamaged) {
+			got, err := s.read(t, o)
+			if !errors.Is(err, evidence.ErrDamaged) {
 				t.Errorf("Open: %v", err)
+			}
+			if len(got) > 4*len(text) {
+				t.Errorf("%d bytes were read of an object of %d", len(got), len(text))
 			}
 			s.link(t, text).stored(t)
 			if err := s.store.Confirm(t.Context(), o); err != nil {
