@@ -18,6 +18,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/network/api"
 )
@@ -51,6 +52,7 @@ type fake struct {
 	acks       map[string][]api.Acknowledgement
 	statements map[string][]byte
 	taken      []string // ids as they were taken
+	events     [][]byte
 	duplicates int
 	refuse     func(id string) string
 	reports    map[string]api.Announcement
@@ -260,6 +262,31 @@ func (f *fake) DeliverStatements(ctx context.Context, r api.DeliverStatementsReq
 	d := f.take(b)
 	f.did("deliver: taken")
 	return api.DeliverStatements200JSONResponse(d), nil
+}
+
+func (f *fake) DeliverEvents(_ context.Context, r api.DeliverEventsRequestObject) (api.DeliverEventsResponseObject, error) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var d api.Delivery
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for line := range bytes.Lines(b) {
+		f.events = append(f.events, bytes.Clone(line))
+		d.Outcomes = append(d.Outcomes, struct {
+			Id      string                      `json:"id"`
+			Outcome api.DeliveryOutcomesOutcome `json:"outcome"`
+			Reason  *string                     `json:"reason,omitempty"`
+		}{Outcome: api.DeliveryOutcomesOutcomeTaken})
+	}
+	return api.DeliverEvents200JSONResponse(d), nil
+}
+
+func newULID() ulid.ULID { return ulid.Make() }
+
+func checkOf(name string) assay.Check {
+	return assay.Check{At: time.Now().UnixNano(), Name: name, Verdict: assay.Pass, Evidence: "it is there"}
 }
 
 func (f *fake) take(b []byte) (d api.Delivery) {

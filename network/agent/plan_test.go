@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/network/api"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// What the server may set, and what it gets when it asks for more.
+func TestSettingsWithinLimits(t *testing.T) {
+	c := DefaultConfig()
+	c.Limits.Scenarios = []string{"quick", "sustained_load", "baseline_capacity"}
+	c.Limits.MaxDuration = assay.Duration(10 * time.Minute)
+	p, err := c.plan(&api.Settings{Version: 7, Profile: ptr("small_model"), Scenario: ptr("baseline_capacity"), EverySeconds: ptr(3600), JitterSeconds: ptr(60), CheckBudget: ptr(0.02)})
+	if err != nil || len(p.Refused) > 0 {
+		t.Fatal(p.Refused, err)
+	}
+	if p.Version != 7 || p.Profile == nil || p.Profile.Name != "small_model" || p.Scenario.Name != "baseline_capacity" || p.Every != time.Hour || p.Jitter != time.Minute || p.Budget != 0.02 {
+		t.Errorf("%+v", p)
+	}
+	p, err = c.plan(&api.Settings{Version: 8, Profile: ptr("/etc/passwd"), Scenario: ptr("sustained_load"), EverySeconds: ptr(60), CheckBudget: ptr(0.5)})
+	if err != nil || len(p.Refused) != 4 {
+		t.Fatalf("refused %q, want four: %v", p.Refused, err)
+	}
+	if p.Profile != nil || p.Scenario.Name != "quick" || p.Every != 15*time.Minute || p.Budget != 0.05 {
+		t.Errorf("%+v", p)
+	}
+	if p, _ := c.plan(&api.Settings{Scenario: ptr("batch_optimization")}); len(p.Refused) != 1 {
+		t.Errorf("a scenario that is not on the list: %q", p.Refused)
+	}
+}
+
+// However often checks are asked for and however long they take, scheduled ones
+// begin only when all before them are paid for.
+func TestBudgetHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		start := time.Unix(1_800_000_000, 0)
+		p := Plan{
+			Every:  time.Duration(rapid.IntRange(1, 600).Draw(t, "every")) * time.Minute,
+			Jitter: time.Duration(rapid.IntRange(0, 60).Draw(t, "jitter")) * time.Minute,
+			Budget: rapid.Float64Range(0.005, 0.5).Draw(t, "budget"),
+		}
+		var s spent
+		var used time.Duration
+		now := start
+		for range rapid.IntRange(1, 20).Draw(t, "checks") {
+			chance := rapid.Float64Range(0, 1).Draw(t, "chance")
+			at := due(p, s, start, true, chance)
+			if rapid.Bool().Draw(t, "asked") {
+				now = now.Add(time.Minute) // by the server: not bound by the budget, and counted
+			} else {
+				if at.Before(now) {
+					at = now
+				}
+				if used > 0 && float64(used) > p.Budget*float64(at.Sub(start))*1.0001+1 {
+					t.Fatalf("a check at %v: %v were used before, the budget is %g", at.Sub(start), used, p.Budget)
+				}
+				now = at
+			}
+			took := time.Duration(rapid.IntRange(1, 600).Draw(t, "took")) * time.Second
+			s = s.after(now, took, p.Budget)
+			used += took
+			now = now.Add(took)
+		}
+	})
+}
+
+func TestDue(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	p := Plan{Every: time.Hour, Jitter: 10 * time.Minute, Budget: 0.01}
+	for name, c := range map[string]struct {
+		s       spent
+		onStart bool
+		chance  float64
+		want    time.Duration
+	}{
+		"at the start, spread":              {spent{}, true, 0.5, 30 * time.Second},
+		"not at the start":                  {spent{}, false, 0, time.Hour},
+		"with its jitter":                   {spent{}, false, 1, 70 * time.Minute},
+		"again and again":                   {spent{Last: start.Add(-time.Minute), NotBefore: start.Add(2 * time.Hour)}, true, 0, 2 * time.Hour},
+		"after the last":                    {spent{Last: start.Add(time.Minute)}, true, 0, 61 * time.Minute},
+		"a clock that was a year ahead":     {spent{Last: start.Add(365 * 24 * time.Hour)}, false, 0, time.Hour},
+		"a budget that was a year ahead":    {spent{NotBefore: start.Add(365 * 24 * time.Hour)}, false, 0, 60 * 24 * time.Hour},
+		"a start long after the last check": {spent{Last: start.Add(-24 * time.Hour)}, false, 0, -23 * time.Hour},
+	} {
+		if got := due(p, c.s, start, c.onStart, c.chance).Sub(start); got != c.want {
+			t.Errorf("%s: after %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Agents that lose their server in one moment come back over a minute or more.
+func TestReconnectionIsSpread(t *testing.T) {
+	var waits []time.Duration
+	for i := range 1000 {
+		waits = append(waits, pause(1, 0, time.Minute, float64(i)/1000))
+	}
+	slices.Sort(waits)
+	if spread := waits[989] - waits[10]; spread < 58*time.Second {
+		t.Errorf("98%% come back within %v", spread)
+	}
+	if got := pause(1, 5*time.Second, time.Minute, 0); got != 5*time.Second {
+		t.Errorf("the server asked for 5s, and %v are waited", got)
+	}
+	if pause(9, 0, time.Minute, 1) <= time.Minute {
+		t.Error("a server that stays away is asked as often as before")
+	}
+}
+
+// Beside real traffic a check has few streams, and looks for no limit.
+func TestLighter(t *testing.T) {
+	quick, err := (&Config{}).scenario("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := lighter(quick, 2); !slices.Equal(s.Levels, []int{1, 2}) {
+		t.Errorf("%v", s.Levels)
+	}
+	for _, name := range []string{"baseline_capacity", "sustained_load", "batch_optimization"} {
+		s, err := (&Config{}).scenario(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = lighter(s, 3)
+		for _, n := range append(s.Levels, s.BatchSizes...) {
+			if n > 3 || s.Pattern == "sustained" {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+	}
+}
+
+func TestConfigFile(t *testing.T) {
+	c, err := ParseConfig("agent.yaml", []byte(`
+server: {url: "https://assay.example", ca_file: ca.pem}
+state: /var/lib/assay-agent
+engine: {base_url: "http://127.0.0.1:8000", serving_url: "https://node7.example/v1"}
+gpu: required
+profile: small_model
+schedule: {every: 2h, jitter: 5m, on_start: false}
+check_budget: 0.5%
+limits: {check_budget: 0.02, min_every: 30m, max_duration: 5m, scenarios: [quick]}
+`))
+	if err != nil || c.Validate() != nil {
+		t.Fatal(err, c.Validate())
+	}
+	if c.Budget != 0.005 || c.Limits.Budget != 0.02 || c.Schedule.Every != assay.Duration(2*time.Hour) || c.Schedule.OnStart || c.GPU != GPURequired || c.Scenario != "quick" || c.Busy.Concurrency != 1 {
+		t.Errorf("%+v", c)
+	}
+	for text, want := range map[string]string{
+		"command: [rm]":                                   "unknown field",
+		"check_budget: 200%":                              "share of the whole",
+		"server: {url: ftp://x}":                          "write https://",
+		"server: {url: http://example.com}":               "without TLS",
+		"server: {url: 'https://u:p@example.com'}":        "a user",
+		"gpu: maybe":                                      "auto, required or none",
+		"schedule: {every: 1s}":                           "at least a minute",
+		"profile: nosuch":                                 "not known here",
+		"scenario: nosuch":                                "not known here",
+		"engine: {base_url: 'http://u:p@127.0.0.1:8000'}": "api_key_file",
+		"a: [" + strings.Repeat("[", 100):                 "no configuration",
+	} {
+		c, err := ParseConfig("agent.yaml", []byte(text))
+		if err == nil {
+			if c.Server.URL == "" {
+				c.Server.URL = "https://x"
+			}
+			c.State = "s"
+			err = c.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
