@@ -126,7 +126,7 @@ func (a *Agent) open() (err error) {
 		return err
 	}
 	a.commands.do = a.obey
-	a.lookout = &lookout{engine: a.c.Engine, apiKey: a.o.APIKey}
+	a.lookout = &lookout{engine: a.c.Engine, apiKey: a.o.APIKey, looked: make(chan struct{})}
 	host, _ := os.Hostname() // only a label
 	a.export = telemetry.NewExport(telemetry.ExportOptions{Interval: readEvery, Hostname: host})
 	a.runner, err = newRunner(a)
@@ -288,8 +288,11 @@ func (a *Agent) retry(ctx context.Context, trouble string, f func(context.Contex
 // watchEngine looks at the engine.
 func (a *Agent) watchEngine(ctx context.Context) {
 	defer a.lookout.forget()
-	for {
+	for first := true; ; first = false {
 		a.lookout.look(ctx)
+		if first {
+			close(a.lookout.looked)
+		}
 		if !sleep(ctx, a.o.Look) {
 			return
 		}

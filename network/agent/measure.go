@@ -183,4 +183,4 @@ func (w *witness) reading(r assay.Reading) {
 
 // slack is how many of ours the engine may count that were not under way when the
 // last checkpoint was made, a second ago at most.
-func slack(inFlight int) float64 { return max(1, float64(inFlight)) }
+func slack(inFlight int) float64 { return max(1, float64(inFlight)/4) }

@@ -1,11 +1,14 @@
 package agent
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"github.com/assay-bench/assay"
@@ -139,7 +142,7 @@ func TestLighter(t *testing.T) {
 }
 
 func TestConfigFile(t *testing.T) {
-	c, err := ParseConfig("agent.yaml", []byte(`
+	file := []byte(`
 server: {url: "https://assay.example", ca_file: ca.pem}
 state: /var/lib/assay-agent
 engine: {base_url: "http://127.0.0.1:8000", serving_url: "https://node7.example/v1"}
@@ -148,7 +151,29 @@ profile: small_model
 schedule: {every: 2h, jitter: 5m, on_start: false}
 check_budget: 0.5%
 limits: {check_budget: 0.02, min_every: 30m, max_duration: 5m, scenarios: [quick]}
-`))
+`)
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/formats/schema/agent.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(text []byte) error {
+		j, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			return err
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(j))
+		if err != nil {
+			return err
+		}
+		return schema.Validate(v)
+	}
+	if err := valid(file); err != nil {
+		t.Error(err)
+	}
+	if valid([]byte("command: [rm]")) == nil || valid([]byte("engine: {exec: x}")) == nil {
+		t.Error("the schema takes a member that there is not")
+	}
+	c, err := ParseConfig("agent.yaml", file)
 	if err != nil || c.Validate() != nil {
 		t.Fatal(err, c.Validate())
 	}

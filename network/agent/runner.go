@@ -115,6 +115,10 @@ func (r *runner) next() time.Time {
 
 // run makes checks until ctx ends.
 func (r *runner) run(ctx context.Context) {
+	select {
+	case <-r.a.lookout.looked: // a command may come before the engine was looked at
+	case <-ctx.Done():
+	}
 	for ctx.Err() == nil {
 		r.a.pulse.Store(time.Now().UnixNano())
 		at := r.next()

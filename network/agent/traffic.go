@@ -29,6 +29,7 @@ func (t Traffic) Quiet() bool { return t.Known && t.Running == 0 }
 type lookout struct {
 	engine Engine
 	apiKey func() (string, error)
+	looked chan struct{} // closed after the first look
 
 	// of who looks
 	source *telemetry.Engine
