@@ -89,10 +89,20 @@ func Open(ctx context.Context, address string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Ping(ctx); err != nil {
-		return nil, errors.Join(err, d.Close())
+	if err := d.first(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", d.where, err), d.Close())
 	}
 	return d, nil
+}
+
+// first makes the first connection. A new file of SQLite becomes one that is read
+// beside its writer by that, for which no timeout waits if another process does
+// the same.
+func (d *DB) first(ctx context.Context) error {
+	if d.dialect == SQLite {
+		return d.tries(ctx, func() error { return d.write.PingContext(ctx) })
+	}
+	return d.read.PingContext(ctx) // somebody waits for the answer, and it may be the wrong address
 }
 
 // Dialect says what the database speaks.

@@ -164,20 +164,19 @@ func (d *DB) lockTable(ctx context.Context, s Schema) (func() error, error) {
 	if err != nil && !ThereAlready(err) {
 		return nil, err
 	}
-	var tx *sql.Tx
-	err = d.tries(ctx, func() error {
-		if tx, err = d.write.BeginTx(ctx, nil); err != nil {
-			return err
+	// Who waits must not hold a connection meanwhile: PgBouncer may have few, and the
+	// one who has the lock needs one more. So each try ends at once.
+	tx, err := backoff.Retry(ctx, func() (*sql.Tx, error) {
+		tx, err := d.lockNow(ctx, table)
+		switch {
+		case err == nil:
+			return tx, nil
+		case contended(err) || lost(err):
+			return nil, err
+		default:
+			return nil, backoff.Permanent(err)
 		}
-		_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0")
-		if err == nil {
-			_, err = tx.ExecContext(ctx, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
-		}
-		if err != nil {
-			_ = tx.Rollback() // the first error is the one that counts
-		}
-		return err
-	})
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(200*time.Millisecond)), backoff.WithMaxElapsedTime(0))
 	if err != nil {
 		return nil, err
 	}
@@ -187,4 +186,21 @@ func (d *DB) lockTable(ctx context.Context, s Schema) (func() error, error) {
 		}
 		return nil
 	}, nil
+}
+
+// lockNow begins a transaction that has a table locked, or fails.
+func (d *DB) lockNow(ctx context.Context, table string) (*sql.Tx, error) {
+	tx, err := d.write.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0")
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE NOWAIT")
+	}
+	if err != nil {
+		_ = tx.Rollback() // the first error is the one that counts
+		return nil, err
+	}
+	return tx, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -33,10 +34,10 @@ func openSQLite(path string) (*DB, error) {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
 	// synchronous=FULL: what was acknowledged survives the machine's end.
-	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(FULL)"}}
+	pragmas := []string{"busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)"}
 	file := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()}).String()
-	write := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas["_pragma"]}
-	read := url.Values{"_pragma": append([]string{"query_only(1)"}, pragmas["_pragma"]...)}
+	write := url.Values{"_txlock": {"immediate"}, "_pragma": append(slices.Clone(pragmas), "journal_mode(WAL)")} // which lasts in the file
+	read := url.Values{"_pragma": append(slices.Clone(pragmas), "query_only(1)")}
 	w, err := sql.Open("sqlite", file+"?"+write.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
