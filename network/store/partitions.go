@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,47 +33,76 @@ func (s *Store) MakePartitions(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	for _, table := range partitioned {
+		there, err := s.partitions(ctx, table)
+		if err != nil {
+			return fmt.Errorf("list the partitions of %s: %w", table, err)
+		}
+		var missing []time.Time
 		for i := -1; i <= monthsAhead; i++ {
-			if err := s.makePartition(ctx, table, month(now, i)); err != nil {
-				return fmt.Errorf("make the partitions of %s: %w", table, err)
+			if begin := month(now, i); !slices.Contains(there, partition(table, begin)) {
+				missing = append(missing, begin)
 			}
+		}
+		if err := s.makePartitions(ctx, table, missing); err != nil {
+			return fmt.Errorf("make the partitions of %s: %w", table, err)
 		}
 	}
 	return nil
 }
 
-// makePartition looks first: making one locks the table for a moment, and another
-// process may be making it.
-func (s *Store) makePartition(ctx context.Context, table string, begin time.Time) error {
-	name, there := partition(table, begin), false
-	err := s.db.View(ctx, func(q database.Query) error {
-		return q.QueryRowContext(ctx, "SELECT to_regclass($1::text) IS NOT NULL", name).Scan(&there)
-	})
-	if err != nil || there {
+// partitions lists the names of a table's partitions.
+func (s *Store) partitions(ctx context.Context, table string) (names []string, err error) {
+	err = s.db.View(ctx, func(q database.Query) error {
+		names, err = all(ctx, q, func(r row) (n string, err error) { return n, r.Scan(&n) },
+			"SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = to_regclass($1::text) ORDER BY 1", table)
 		return err
+	})
+	return names, err
+}
+
+// makePartitions makes partitions, unless another process is making them. That
+// locks the table for a moment.
+func (s *Store) makePartitions(ctx context.Context, table string, begins []time.Time) error {
+	if len(begins) == 0 {
+		return nil
 	}
-	err = s.db.Tx(ctx, func(q database.Query) error {
-		if _, err := q.ExecContext(ctx, "SET LOCAL lock_timeout = '3s'"); err != nil { // nobody waits behind us for long
-			return err
+	err := s.changeTables(ctx, func(q database.Query) error {
+		for _, begin := range begins {
+			if _, err := q.ExecContext(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%d) TO (%d)",
+				partition(table, begin), table, database.Micros(begin), database.Micros(month(begin, 1)))); err != nil {
+				return err
+			}
 		}
-		_, err := q.ExecContext(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%d) TO (%d)",
-			name, table, database.Micros(begin), database.Micros(month(begin, 1))))
-		return err
+		return nil
 	})
+	if database.ThereAlready(err) && len(begins) > 1 { // all or none: the others may be missing
+		for _, begin := range begins {
+			if err := s.makePartitions(ctx, table, []time.Time{begin}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if database.ThereAlready(err) {
 		return nil
 	}
 	return err
 }
 
+// changeTables runs a transaction that needs a table for itself. It does not wait
+// for it long, since everybody else would wait behind it; Tx tries again.
+func (s *Store) changeTables(ctx context.Context, do func(database.Query) error) error {
+	return s.db.Tx(ctx, func(q database.Query) error {
+		if _, err := q.ExecContext(ctx, "SET LOCAL lock_timeout = '3s'"); err != nil {
+			return err
+		}
+		return do(q)
+	})
+}
+
 // dropPartitions drops those whose every row is older.
 func (s *Store) dropPartitions(ctx context.Context, table string, before time.Time) error {
-	var names []string
-	err := s.db.View(ctx, func(q database.Query) (err error) {
-		names, err = all(ctx, q, func(r row) (n string, err error) { return n, r.Scan(&n) },
-			"SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = to_regclass($1::text) ORDER BY 1", table)
-		return err
-	})
+	names, err := s.partitions(ctx, table)
 	if err != nil {
 		return err
 	}
@@ -82,14 +111,11 @@ func (s *Store) dropPartitions(ctx context.Context, table string, before time.Ti
 		if err != nil || month(begin, 1).After(before) {
 			continue // somebody else's, or still needed
 		}
-		if err := s.db.Tx(ctx, func(q database.Query) error {
-			if _, err := q.ExecContext(ctx, "SET LOCAL lock_timeout = '3s'"); err != nil {
-				return err
-			}
+		if err := s.changeTables(ctx, func(q database.Query) error {
 			_, err := q.ExecContext(ctx, "DROP TABLE IF EXISTS "+name)
 			return err
 		}); err != nil {
-			return fmt.Errorf("drop %s: %w", strconv.Quote(name), err)
+			return fmt.Errorf("drop %s: %w", name, err)
 		}
 	}
 	return nil
