@@ -154,7 +154,7 @@ func TestBlameOfMergingHabits(t *testing.T) {
 			best(t, habit.name, func() error {
 				s := startSimulator(t, append([]string{"--ttft", "50ms", "--itl", "10ms"}, habit.args...)...)
 				c := startCapture(t, portOf(t, s.url))
-				r, dir, sum := hammer(t, s, "--backend", "openai-chat", "--sweep", "16", "--duration", "6s", "--allow-invalid",
+				r, dir, sum := hammer(t, s, "--backend", "openai-chat", "--sweep", "16", "--duration", "3s", "--allow-invalid",
 					"--random-input-len", "16", "--random-output-len", "60", "--seed", "7")
 				if r.exit != 0 {
 					return fmt.Errorf("hammer exits %d: %s", r.exit, r.stderr)

@@ -16,6 +16,7 @@ import (
 // Must show 8: killed at any moment, a run can be read and completed, and no
 // request is counted twice.
 func TestBrokenOff(t *testing.T) {
+	light(t)
 	s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms")
 	bin := program(t, "assay")
 	const requests = 300

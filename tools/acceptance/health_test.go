@@ -66,6 +66,7 @@ func finding(h assay.Health, rule string) *assay.Finding {
 // Must show 1: a GPU that overheats slows the engine down, and the report says
 // so: how long, and that it is the cause.
 func TestThrottlingIsNamed(t *testing.T) {
+	light(t)
 	program(t, "assay")
 	// A drift that an invalid client saw is the client's own, and is not judged.
 	for i := range 3 {
@@ -144,6 +145,7 @@ func TestOneBadGPUOfEight(t *testing.T) {
 }
 
 func TestAPowerCapIsNormal(t *testing.T) {
+	light(t)
 	s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms")
 	_, sum, h := node(t, s, nvmltest.Scenario(t, "power_cap"), "--sweep", "2", "--duration", "6s", "--output-len", "16")
 	if len(h.GPUs) != 1 || h.GPUs[0].Verdict != assay.Pass {
@@ -156,6 +158,7 @@ func TestAPowerCapIsNormal(t *testing.T) {
 
 // Must show 5.
 func TestACounterThatFallsIsRefused(t *testing.T) {
+	light(t)
 	s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms")
 	_, sum, _ := node(t, s, nvmltest.Scenario(t, "energy_backwards", "scale 4"), "--sweep", "2", "--duration", "8s", "--output-len", "16")
 	e := sum.GPUs[0].Energy
@@ -204,6 +207,7 @@ func TestReadingDoesNotDisturb(t *testing.T) {
 // Must show 3, in a run of a minute: a leak of 1 MB and a drift of 5 % in ten
 // minutes, both sixty times as fast; and a clean run of the same length.
 func TestLeakAndDriftAreFound(t *testing.T) {
+	light(t)
 	load := []string{"--sweep", "8", "--duration", "70s", "--output-len", "16"}
 	// Some 80 requests a second make 60 MB a minute of 12.5 kB each.
 	t.Run("found", func(t *testing.T) {
@@ -246,6 +250,7 @@ func TestLeakAndDriftAreFound(t *testing.T) {
 // one whose GPU works with it is not accused, whatever process ids the driver
 // shows.
 func TestWhereTheModelRuns(t *testing.T) {
+	light(t)
 	idle := "gpus 1\ngpu 0 power 62\ngpu 0 utilization 0\ngpu 0 memory_used 900\ngpu 0 sm_clock 345\n"
 	s := startSimulator(t, "--ttft", "20ms", "--itl", "5ms")
 	r, _, h := node(t, s, nvmltest.Write(t, idle), "--sweep", "4", "--duration", "6s", "--output-len", "16")

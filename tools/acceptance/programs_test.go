@@ -35,6 +35,15 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
+// light lets a test run beside others that call this, when all that time
+// something are through: it puts a few streams on a simulator for as long as its
+// story takes, and asserts what is found in the record, not how fast it was.
+func light(t *testing.T) {
+	t.Helper()
+	program(t, "assay")
+	t.Parallel()
+}
+
 // say prints a figure into the test's log and, as lines that CI shows whether
 // or not the test passes, into the file that FIGURES names.
 func say(t *testing.T, format string, args ...any) {

@@ -54,7 +54,7 @@ func TestTruth(t *testing.T) {
 		{100, 100, 6, p99Within(1), p99Within(0.2)},
 		{500, 100, 6, p99Within(1), p99Within(0.2)},
 		{1000, 100, 8, both(medianAndMean(0.5, 3), ttftWithin(0.05)), p99Within(1)},
-		{5000, 20, 20, medianAndMean(0.5, 3), p99Within(1)},
+		{5000, 20, 15, medianAndMean(0.5, 3), p99Within(1)}, // two answers of 6.4 s for each stream
 	} {
 		name := fmt.Sprintf("%dx%d", c.streams, c.rate)
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ package nvmltest
 import (
 	"crypto/sha256"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,9 +62,9 @@ func BuildVariant(tb testing.TB, v Variant) string {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	// Another test binary may be building the same: each writes its own file,
-	// and the last to rename wins.
-	own := fmt.Sprintf("%s.%d", lib, os.Getpid())
+	// Another test may be building the same: each writes its own file, and the
+	// last to rename wins.
+	own := fmt.Sprintf("%s.%d-%x", lib, os.Getpid(), rand.Uint64())
 	cc := exec.Command("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", own, source)
 	if v != Today {
 		cc.Args = append(cc.Args, "-D"+string(v))
