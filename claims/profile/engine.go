@@ -12,28 +12,23 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay/internal/foreign"
+	"github.com/assay-bench/assay/internal/proc"
 )
-
-// process is one that is looked at.
-type process struct {
-	pid  int
-	name string
-}
 
 // maxProcesses bounds an engine's tree.
 const maxProcesses = 256
 
-func inWords(all []process) []string {
+func inWords(all []proc.Seen) []string {
 	var out []string
 	for _, p := range all {
-		out = append(out, fmt.Sprintf("%s (process %d)", foreign.Line(p.name, 60), p.pid))
+		out = append(out, fmt.Sprintf("%s (process %d)", foreign.Line(p.Name, 60), p.PID))
 	}
 	return out
 }
 
 // engineTree finds the process that listens where the engine answers, and what it
 // has started.
-func engineTree(procRoot, address string) ([]process, error) {
+func engineTree(procRoot, address string) ([]proc.Seen, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, errors.New("its address cannot be read")
@@ -57,7 +52,8 @@ func engineTree(procRoot, address string) ([]process, error) {
 	if pid == 0 {
 		return nil, fmt.Errorf("whose process listens on port %d cannot be seen: run as root", n)
 	}
-	return descendants(procRoot, pid), nil
+	tree := proc.Descendants(procRoot, pid)
+	return tree[:min(len(tree), maxProcesses)], nil
 }
 
 // listeners are the inodes of sockets that listen on a port.
@@ -85,7 +81,7 @@ func listeners(procRoot string, port uint64) []string {
 
 // owner is the oldest process that has one of the sockets open; 0: none is seen.
 func owner(procRoot string, inodes []string) int {
-	for _, pid := range pids(procRoot) {
+	for _, pid := range proc.PIDs(procRoot) {
 		dir := filepath.Join(procRoot, strconv.Itoa(pid), "fd")
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -98,51 +94,4 @@ func owner(procRoot string, inodes []string) int {
 		}
 	}
 	return 0
-}
-
-// pids are all processes, the lowest number first.
-func pids(procRoot string) []int {
-	entries, err := os.ReadDir(procRoot)
-	if err != nil {
-		return nil
-	}
-	var out []int
-	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil && n > 0 {
-			out = append(out, n)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// descendants are a process and those below it.
-func descendants(procRoot string, pid int) []process {
-	children := map[int][]int{}
-	names := map[int]string{}
-	for _, p := range pids(procRoot) {
-		b, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(p), "stat"))
-		if err != nil {
-			continue
-		}
-		// The name is in parentheses, and may hold some of its own.
-		text := string(b)
-		open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
-		if open < 0 || end < open {
-			continue
-		}
-		names[p] = text[open+1 : end]
-		if f := strings.Fields(text[end+1:]); len(f) > 1 {
-			if parent, err := strconv.Atoi(f[1]); err == nil {
-				children[parent] = append(children[parent], p)
-			}
-		}
-	}
-	out := []process{{pid, names[pid]}}
-	for i := 0; i < len(out) && len(out) < maxProcesses; i++ {
-		for _, c := range children[out[i].pid] {
-			out = append(out, process{c, names[c]})
-		}
-	}
-	return out[:min(len(out), maxProcesses)]
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay/internal/child"
+	"github.com/assay-bench/assay/internal/proc"
 )
 
 // Bounds of what perf may write.
@@ -32,12 +33,12 @@ type perfRecord struct {
 
 // startPerf records the processes, their threads and whatever these start. A
 // first short recording shows whether that is permitted, and why not.
-func startPerf(ctx context.Context, path, data string, looked []process) (*perfRecord, error) {
+func startPerf(ctx context.Context, path, data string, looked []proc.Seen) (*perfRecord, error) {
 	var pids []string
 	engine := map[int]bool{}
 	for i, p := range looked {
-		pids = append(pids, strconv.Itoa(p.pid))
-		engine[p.pid] = i > 0 // the first is our own
+		pids = append(pids, strconv.Itoa(p.PID))
+		engine[p.PID] = i > 0 // the first is our own
 	}
 	// cpu-clock is there in virtual machines too. With a process and a command perf
 	// records the process for as long as the command runs: cat ends with its input.

@@ -24,6 +24,7 @@ import (
 	"github.com/assay-bench/assay/claims"
 	"github.com/assay-bench/assay/internal/disk"
 	"github.com/assay-bench/assay/internal/foreign"
+	"github.com/assay-bench/assay/internal/proc"
 )
 
 // Files of a profile in the results directory.
@@ -65,8 +66,8 @@ func (r *Recorder) Start(ctx context.Context, dir string) error {
 	if r.ProcRoot == "" {
 		r.ProcRoot = "/proc"
 	}
-	self := process{pid: os.Getpid(), name: "assay"}
-	looked := []process{self}
+	self := proc.Seen{PID: os.Getpid(), Name: "assay"}
+	looked := []proc.Seen{self}
 	if r.EngineURL != "" {
 		tree, err := engineTree(r.ProcRoot, r.EngineURL)
 		if err != nil {
@@ -88,7 +89,7 @@ func (r *Recorder) Start(ctx context.Context, dir string) error {
 	if err := pprof.StartCPUProfile(&r.own); err != nil {
 		return fmt.Errorf("no profile of processor time: %w", errors.Join(errors.New(r.reasons()), err))
 	}
-	r.ownRuns, r.of = true, []string{fmt.Sprintf("assay (process %d)", self.pid)}
+	r.ownRuns, r.of = true, []string{fmt.Sprintf("assay (process %d)", self.PID)}
 	return nil
 }
 
@@ -107,7 +108,7 @@ func (r *Recorder) reasons() string {
 	return text
 }
 
-func (r *Recorder) startPerf(ctx context.Context, looked []process) error {
+func (r *Recorder) startPerf(ctx context.Context, looked []proc.Seen) error {
 	path := r.Perf
 	if path == "" {
 		found, err := exec.LookPath("perf")

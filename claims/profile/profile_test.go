@@ -232,7 +232,7 @@ func TestEngineTree(t *testing.T) {
 		"   0: 0100007F:1F40 00000000:0000 01 00000000:00000000 00:00000000 00000000     0        0 1111 1\n"+
 		"   1: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1\n")
 	for pid, parent := range map[int]int{50: 1, 60: 50, 61: 60, 70: 1, 80: 61} {
-		write(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (en) gine %d) S %d 0 0", pid, pid, parent))
+		write(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (en) gine %d) S %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1", pid, pid, parent))
 		if err := os.MkdirAll(filepath.Join(root, fmt.Sprint(pid), "fd"), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -11,20 +11,22 @@ func TestParseStat(t *testing.T) {
 	tests := []struct {
 		name, line string
 		ok         bool
+		program    string
 	}{
-		{"plain", "42 (sh)" + rest, true},
-		{"a name that lies", "42 (a) R 1 1 1 (b)" + rest, true},
-		{"a name of nothing", "42 ()" + rest, true},
-		{"cut off", "42 (sh) S 7 8", false},
-		{"no numbers", "42 (sh) S x y z 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 12345 1", false},
-		{"empty", "", false},
+		{"plain", "42 (sh)" + rest, true, "sh"},
+		{"a name that lies", "42 (a) R 1 1 1 (b)" + rest, true, "a) R 1 1 1 (b"},
+		{"a name of nothing", "42 ()" + rest, true, ""},
+		{"no name", "42" + rest, false, ""},
+		{"cut off", "42 (sh) S 7 8", false, ""},
+		{"no numbers", "42 (sh) S x y z 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 12345 1", false, ""},
+		{"empty", "", false, ""},
 	}
 	for _, tt := range tests {
 		e, ok := parseStat(42, []byte(tt.line))
 		if ok != tt.ok {
 			t.Errorf("%s: ok is %v", tt.name, ok)
 		}
-		if want := (entry{42, 7, 8, 9, 'S', 12345}); ok && e != want {
+		if want := (entry{42, 7, 8, 9, 'S', 12345, tt.program}); ok && e != want {
 			t.Errorf("%s: %+v, want %+v", tt.name, e, want)
 		}
 	}
@@ -135,5 +137,5 @@ func BenchmarkWatch(b *testing.B) {
 	for b.Loop() {
 		rssOf(pidsOf(w.scan()))
 	}
-	b.ReportMetric(float64(len(allPIDs())), "processes")
+	b.ReportMetric(float64(len(PIDs(procRoot))), "processes")
 }

@@ -136,7 +136,7 @@ func inModes(t *testing.T, f func(t *testing.T, avoid Means)) {
 // marked are living processes that carry a mark, supervisors included.
 func marked(mark string) []int {
 	var pids []int
-	for _, pid := range allPIDs() {
+	for _, pid := range PIDs(procRoot) {
 		cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if e, ok := readEntry(pid); ok && !e.dead() && pid != os.Getpid() &&
@@ -193,6 +193,18 @@ func (r *run) has(n int) {
 	})
 }
 
+// marked waits until n processes carry the run's mark: else the test would not see
+// what is left.
+func (r *run) marked(n int) {
+	r.t.Helper()
+	eventually(r.t, patience, func() error {
+		if pids := marked(r.mark); len(pids) < n {
+			return fmt.Errorf("%d marked processes, want %d", len(pids), n)
+		}
+		return nil
+	})
+}
+
 func wait(t *testing.T, p *Process) Exit {
 	t.Helper()
 	select {
@@ -221,17 +233,19 @@ func TestNothingOutlivesTheProgram(t *testing.T) {
 		name, script string
 		tree         int
 	}{
-		{"forks", forks + `sleep 0.3; exit 3`, 7},
-		{"daemonises", daemonises + `sleep 0.3; exit 3`, 3},
-		{"both, deaf", deaf + forks + daemonises + `sleep 0.3; exit 3`, 9},
+		{"forks", forks, 7},
+		{"daemonises", daemonises, 3},
+		{"both, deaf", deaf + forks + daemonises, 9},
 	}
 	inModes(t, func(t *testing.T, avoid Means) {
 		for _, s := range scripts {
 			t.Run(s.name, func(t *testing.T) {
-				r := begin(t, s.script, Spec{Avoid: avoid})
+				seen := filepath.Join(t.TempDir(), "seen") // then it may end
+				r := begin(t, s.script+`until [ -e "$SEEN" ]; do sleep 0.05; done; exit 3`, Spec{Avoid: avoid, Env: []string{"SEEN=" + seen}})
 				r.has(s.tree)
-				if got := len(marked(r.mark)); got < s.tree {
-					t.Errorf("%d marked processes, so the test would not see what is left", got)
+				r.marked(s.tree)
+				if err := os.WriteFile(seen, nil, 0o644); err != nil {
+					t.Fatal(err)
 				}
 				if e := wait(t, r.Process); e.Code != 3 || e.Signal != "" || e.Stopped || len(e.Left) > 0 {
 					t.Errorf("exit %+v", e)

@@ -240,7 +240,7 @@ func (h *handle) rescue(temp string) (left []int) {
 	// Who was born while we read is seen the second time.
 	for clear := 0; clear < 2; {
 		var found []entry
-		for _, pid := range allPIDs() {
+		for _, pid := range PIDs(procRoot) {
 			e, ok := readEntry(pid)
 			if !ok || e.dead() || e.start < h.ready.Start || pid == os.Getpid() {
 				continue

@@ -11,63 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// entry is what /proc/PID/stat says of a process.
-type entry struct {
-	pid, ppid, pgid, session int
-	state                    byte
-	start                    uint64 // in clock ticks since boot
-}
-
-func (e entry) dead() bool { return e.state == 'Z' || e.state == 'X' }
-
-func readEntry(pid int) (entry, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return entry{}, false
-	}
-	return parseStat(pid, b)
-}
-
-// parseStat starts behind the last parenthesis: a program chooses its own name,
-// and may put spaces and parentheses in it.
-func parseStat(pid int, b []byte) (entry, bool) {
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 20 || len(f[0]) != 1 {
-		return entry{}, false
-	}
-	e := entry{pid: pid, state: f[0][0]}
-	for i, to := range []*int{&e.ppid, &e.pgid, &e.session} {
-		n, err := strconv.Atoi(string(f[1+i]))
-		if err != nil {
-			return entry{}, false
-		}
-		*to = n
-	}
-	start, err := strconv.ParseUint(string(f[19]), 10, 64)
-	if err != nil {
-		return entry{}, false
-	}
-	e.start = start
-	return e, true
-}
-
-func allPIDs() []int {
-	d, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
-	var pids []int
-	for _, n := range names {
-		if pid, err := strconv.Atoi(n); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	slices.Sort(pids)
-	return pids
-}
-
 // walker finds the descendants of one process. A stranger never becomes a
 // descendant, so strangers are remembered and not read again: on a host with many
 // processes that is nearly the whole cost. Process ids come around, so they are
@@ -88,30 +31,18 @@ func (w *walker) scan() []entry {
 	}
 	w.scans++
 	all := map[int]entry{}
-	children := map[int][]int{}
-	pids := allPIDs()
-	for _, pid := range pids {
+	for _, pid := range PIDs(procRoot) {
 		if _, ok := w.strangers[pid]; ok || pid == w.root {
 			continue
 		}
 		if e, ok := readEntry(pid); ok {
 			all[pid] = e
-			children[e.ppid] = append(children[e.ppid], pid)
 		}
 	}
-	var found []entry
+	tree := below(all, w.root)
 	ours := map[int]bool{}
-	for queue := []int{w.root}; len(queue) > 0; queue = queue[1:] {
-		for _, pid := range children[queue[0]] {
-			if ours[pid] {
-				continue // ids that came around while we read could make a ring
-			}
-			ours[pid] = true
-			queue = append(queue, pid)
-			if e := all[pid]; !e.dead() {
-				found = append(found, e)
-			}
-		}
+	for _, e := range tree {
+		ours[e.pid] = true
 	}
 	for pid, e := range all {
 		// Whoever's parent died while we read may be ours: it is asked again.
@@ -121,7 +52,7 @@ func (w *walker) scan() []entry {
 			w.strangers[pid] = struct{}{}
 		}
 	}
-	return found
+	return slices.DeleteFunc(tree, entry.dead)
 }
 
 // fresh is a scan that trusts nothing remembered.

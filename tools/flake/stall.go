@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/assay-bench/assay/internal/proc"
 )
 
 // stalls lets a process and all that descend from it stand still, about every
@@ -25,50 +24,15 @@ func stalls(root int, most time.Duration) (stop func()) {
 				return
 			case <-time.After(5*time.Second + rand.N(10*time.Second)):
 			}
-			all := family(root)
-			for _, pid := range all {
-				_ = syscall.Kill(pid, syscall.SIGSTOP)
+			all := proc.Descendants("/proc", root)
+			for _, p := range all {
+				_ = syscall.Kill(p.PID, syscall.SIGSTOP)
 			}
 			time.Sleep(rand.N(most))
-			for _, pid := range all {
-				_ = syscall.Kill(pid, syscall.SIGCONT)
+			for _, p := range all {
+				_ = syscall.Kill(p.PID, syscall.SIGCONT)
 			}
 		}
 	}()
 	return func() { close(end); <-ended }
-}
-
-// family is a process and its descendants.
-func family(root int) []int {
-	children := map[int][]int{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if parent := parentOf(pid); parent > 0 {
-			children[parent] = append(children[parent], pid)
-		}
-	}
-	all := []int{root}
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
-	}
-	return all
-}
-
-// parentOf reads the second field behind the name, which stands in brackets and
-// may hold any character.
-func parentOf(pid int) int {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(string(fields[1]))
-	return parent
 }
