@@ -93,7 +93,7 @@ func Put(root *os.Root, name string, mode fs.FileMode, safe Safety, write func(i
 	temp := dir + tempName(base)
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("no new file can be made in its directory: %w", unnamed(err)))
 	}
 	if err := fill(f, mode, safe != Crash, write); err != nil {
 		_ = root.Remove(temp) // the error that is returned matters more
@@ -101,7 +101,7 @@ func Put(root *os.Root, name string, mode fs.FileMode, safe Safety, write func(i
 	}
 	if err := root.Rename(temp, name); err != nil {
 		_ = root.Remove(temp)
-		return fail(err)
+		return fail(unnamed(err))
 	}
 	if safe != PowerCut {
 		return nil
@@ -110,6 +110,20 @@ func Put(root *os.Root, name string, mode fs.FileMode, safe Safety, write func(i
 		return fail(fmt.Errorf("%w: %w", ErrUnsynced, err))
 	}
 	return nil
+}
+
+// unnamed takes the names out of an error: nobody has heard of the temporary file,
+// and the file that was asked for is named already.
+func unnamed(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
 }
 
 // fill writes a new file and closes it.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -68,5 +69,18 @@ func TestCreateIsForNewFiles(t *testing.T) {
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
 		t.Errorf("the file is %q, %v", b, err)
+	}
+}
+
+// A directory in which nothing can be made: the error names the file that was asked
+// for, not the one that would have been renamed to it.
+func TestReplaceNamesTheFile(t *testing.T) {
+	const path = "/proc/self/report.html" // also root can make none there
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		t.Skip("needs /proc")
+	}
+	err := Replace(path, 0o644, Bytes(nil))
+	if err == nil || !strings.Contains(err.Error(), "write "+path+": no new file can be made") || strings.Contains(err.Error(), tempSuffix) {
+		t.Errorf("%v", err)
 	}
 }
