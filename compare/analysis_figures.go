@@ -71,6 +71,7 @@ func (b *bench) figure(m Metric, runs []*Sample) Figure {
 	mean, sd := moments.Mean(), moments.Stddev()
 	f.Mean = assay.Quantity{N: len(sorted), Est: mean}
 	f.Mean.Lo, f.Mean.Hi = stat.MeanInterval(mean, sd, float64(len(sorted)), b.family.Confidence)
+	f.Mean.Lo = max(0, f.Mean.Lo) // no time, rate, size or share is less
 	f.Stddev = known(sd)
 	if mean != 0 {
 		f.CV = known(sd / math.Abs(mean))

@@ -89,7 +89,7 @@ func (c *Comparison) needs(f Family) int {
 			least++
 		}
 	}
-	if c.Scale != "ratio" || math.IsNaN(c.sd) {
+	if c.Scale != "ratio" || math.IsNaN(c.sd) || !c.spread() {
 		return least
 	}
 	const efficiency = 3 / math.Pi // of the rank tests against Student's, normal noise

@@ -72,7 +72,11 @@ func (c Comparison) Text() string {
 		if c.More == 1 {
 			rounds = "round"
 		}
-		return fmt.Sprintf("%s (need about %d more %s)", c.Verdict, c.More, rounds)
+		how := "about"
+		if !c.spread() {
+			how = "at least" // what a test needs, whatever the spread
+		}
+		return fmt.Sprintf("%s (need %s %d more %s)", c.Verdict, how, c.More, rounds)
 	case c.Verdict == NotComparable || c.Verdict == NotEnough && c.Why != "":
 		return fmt.Sprintf("%s (%s)", c.Verdict, c.Why)
 	}
@@ -140,10 +144,17 @@ func (b *bench) compare(workload string, m Metric, engine, against string) (Comp
 		c.tested = true
 	}
 	c.P = known(test.P)
-	delta := stat.CliffDelta(c.x, c.y, b.family.Confidence)
-	c.Cliff, c.Effect = known(delta.Est), delta.Size().String()
+	if c.spread() { // two of two are always apart, and so "large"
+		delta := stat.CliffDelta(c.x, c.y, b.family.Confidence)
+		c.Cliff, c.Effect = known(delta.Est), delta.Size().String()
+	}
 	return c, true
 }
+
+// minSpread is how many runs it takes to say anything of how far they spread.
+const minSpread = 5
+
+func (c Comparison) spread() bool { return min(c.N, c.NAgainst) >= minSpread }
 
 func (c Comparison) not(why string) Comparison {
 	c.Verdict, c.Why = NotComparable, why
