@@ -12,7 +12,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/assay-bench/assay/internal/foreign"
@@ -89,15 +88,9 @@ func Read(r io.Reader, name string, catalog Catalog) (Suite, error) {
 	if len(b) > maxFileBytes {
 		return Suite{}, fmt.Errorf("read %s: it is longer than %d bytes, which no list of claims is", name, maxFileBytes)
 	}
-	if err := yamltext.Check(b); err != nil {
-		return Suite{}, fmt.Errorf("read %s: %w", name, err)
-	}
-	tree, err := parser.ParseBytes(b, 0)
-	if err != nil {
-		return Suite{}, yamlError(name, err)
-	}
 	var file claimsFile
-	if err := yaml.UnmarshalWithOptions(b, &file, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
+	tree, err := yamltext.Decode(b, &file)
+	if err != nil {
 		return Suite{}, yamlError(name, err)
 	}
 	rd := reading{name: name, tree: tree, suite: Suite{Name: file.Name, File: name}, known: slices.Clone(catalog.Probes)}

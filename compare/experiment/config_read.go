@@ -15,7 +15,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/compare"
@@ -36,16 +35,10 @@ func ReadConfig(r io.Reader, name string) (Config, error) {
 	if len(b) > maxConfig {
 		return Config{}, fmt.Errorf("read %s: it is longer than %d bytes", name, maxConfig)
 	}
-	if err := yamltext.Check(b); err != nil {
-		return Config{}, fmt.Errorf("read %s: %w", name, err)
-	}
 	var c Config
-	if err := yaml.UnmarshalWithOptions(b, &c, yaml.Strict()); err != nil {
-		return Config{}, fmt.Errorf("read %s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
-	}
-	file, err := parser.ParseBytes(b, 0)
+	file, err := yamltext.Decode(b, &c)
 	if err != nil {
-		return Config{}, fmt.Errorf("read %s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
+		return Config{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	var errs []error
 	for _, f := range c.faults() {

@@ -1,15 +1,18 @@
-// Package yamltext looks at YAML that somebody else wrote before it is decoded.
+// Package yamltext decodes YAML that somebody else wrote.
 //
-// It promises that what it lets through is decoded in time and memory in
-// proportion to its length. The library bounds neither how deep a file nests nor
-// what its aliases come to: of a kilobyte it makes all memory there is. It refuses
-// to decode: what a file means is its reader's business.
+// It promises that this takes time and memory in proportion to the file's length.
+// The library bounds neither how deep a file nests nor what its aliases come to: of
+// a kilobyte it makes all memory there is. It refuses keys that nobody reads: a
+// typing error would pass as a setting that is not there. How long a file may be,
+// and what is wrong with its values, is its reader's business.
 package yamltext
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
@@ -26,16 +29,35 @@ const (
 // not ours: refuse it.
 var ErrBounds = errors.New("it is no configuration")
 
-// Check says whether a file may be decoded. What it finds no fault with may be
-// wrong still.
-func Check(b []byte) error {
+// SyntaxError is the library's, with the line that it is about: as text it shows
+// the line, and unwrapped it knows its token.
+type SyntaxError struct{ err error }
+
+func (e SyntaxError) Error() string { return strings.TrimSpace(yaml.FormatError(e.err, false, true)) }
+
+func (e SyntaxError) Unwrap() error { return e.err }
+
+// Decode decodes a file, every key of which must be known, and gives its tree, in
+// which faults can be placed. Of an empty file nothing is decoded.
+func Decode(b []byte, into any) (*ast.File, error) {
 	if err := depth(lexer.Tokenize(string(b))); err != nil {
-		return err
+		return nil, err
 	}
 	tree, err := parser.ParseBytes(b, 0)
 	if err != nil {
-		return nil // whoever decodes it says so, with the place
+		return nil, SyntaxError{err}
 	}
+	if err := repeats(tree); err != nil {
+		return nil, err
+	}
+	if err := yaml.UnmarshalWithOptions(b, into, yaml.Strict()); err != nil {
+		return nil, SyntaxError{err}
+	}
+	return tree, nil
+}
+
+// repeats bounds what aliases add.
+func repeats(tree *ast.File) error {
 	c := counter{anchors: map[string]int{}}
 	total := 0
 	for _, doc := range tree.Docs {

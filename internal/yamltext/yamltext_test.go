@@ -17,7 +17,7 @@ func laughs(levels int) string {
 	return b.String()
 }
 
-func TestCheck(t *testing.T) {
+func TestDecodeIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"lists of lists by aliases": laughs(11),
 		"more than can be counted":  laughs(60),
@@ -27,21 +27,43 @@ func TestCheck(t *testing.T) {
 		"keys in one line":          strings.Repeat("? ", 50_000) + "x",
 		"aliases of one long list":  "a: &a [" + strings.Repeat("x, ", 1000) + "x]\nb: [" + strings.Repeat("*a, ", 1000) + "*a]\n",
 	} {
-		if err := Check([]byte(text)); !errors.Is(err, ErrBounds) {
+		var into any
+		if _, err := Decode([]byte(text), &into); !errors.Is(err, ErrBounds) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, text := range map[string]string{
-		"nothing":            "",
-		"what is no YAML":    "a: [",
-		"an alias":           "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n",
-		"an unknown alias":   "a: *b\n",
-		"an alias of itself": "a: &a [*a]\n",
-		"lists of lists":     laughs(3),
-		"many lines":         strings.Repeat("- {a: [1, 2]}\n", 2_000),
+		"an alias":       "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n",
+		"lists of lists": laughs(3),
+		"many lines":     strings.Repeat("- {a: [1, 2]}\n", 2_000),
 	} {
-		if err := Check([]byte(text)); err != nil {
+		var into any
+		if tree, err := Decode([]byte(text), &into); err != nil || tree == nil || into == nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestDecodeSaysWhere(t *testing.T) {
+	for name, c := range map[string]struct{ text, says string }{
+		"what is no YAML":  {"a: [", "[1:4]"},
+		"an unknown key":   {"a: 1\nb: 2\n", `[2:1] unknown field "b"`},
+		"a wrong kind":     {"a: [1]\n", "[1:4]"},
+		"an unknown alias": {"a: *b\n", "[1:5]"},
+	} {
+		var into struct{ A int }
+		_, err := Decode([]byte(c.text), &into)
+		if located := (SyntaxError{}); !errors.As(err, &located) || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %s", name, err, c.says)
+		}
+	}
+	var into struct{ A int }
+	if tree, err := Decode([]byte("# nothing\n"), &into); err != nil || tree == nil {
+		t.Errorf("an empty file: %v, tree %v", err, tree)
+	}
+	// One that is inside itself must end.
+	var loop any
+	if _, err := Decode([]byte("a: &a [*a]\n"), &loop); errors.Is(err, ErrBounds) {
+		t.Error(err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -83,11 +82,8 @@ func ReadConfig(path string) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("read Kafka's configuration: %w", err)
 	}
-	if err := yamltext.Check(b); err != nil {
-		return c, fmt.Errorf("read %s: %w", path, err)
-	}
-	if err := yaml.UnmarshalWithOptions(b, &c, yaml.Strict()); err != nil {
-		return Config{}, fmt.Errorf("read %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	if _, err := yamltext.Decode(b, &c); err != nil {
+		return Config{}, fmt.Errorf("read %s: %w", path, err)
 	}
 	beside := func(name *string) {
 		if *name != "" && !filepath.IsAbs(*name) {

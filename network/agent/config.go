@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/internal/foreign"
@@ -132,12 +130,8 @@ func ParseConfig(name string, b []byte) (Config, error) {
 	if len(b) > maxConfigFile {
 		return c, fmt.Errorf("read %s: it is larger than %d bytes, which no configuration is", name, maxConfigFile)
 	}
-	if err := yamltext.Check(b); err != nil {
+	if _, err := yamltext.Decode(b, &c); err != nil {
 		return c, fmt.Errorf("read %s: %w", name, err)
-	}
-	if err := yaml.UnmarshalWithOptions(b, &c, yaml.Strict()); err != nil {
-		// The library's text has the line, and shows it.
-		return c, fmt.Errorf("read %s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
 	return c, nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/assay-bench/assay"
@@ -47,16 +46,10 @@ func ReadPolicy(r io.Reader, name string) (Policy, error) {
 	if len(b) > maxPolicy {
 		return Policy{}, fmt.Errorf("read %s: it is longer than %d bytes, which no policy is", name, maxPolicy)
 	}
-	if err := yamltext.Check(b); err != nil {
-		return Policy{}, fmt.Errorf("read %s: %w", name, err)
-	}
 	var p Policy
-	if err := yaml.UnmarshalWithOptions(b, &p, yaml.Strict()); err != nil {
-		return Policy{}, fmt.Errorf("read %s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
-	}
-	tree, err := parser.ParseBytes(b, 0)
+	tree, err := yamltext.Decode(b, &p)
 	if err != nil {
-		return Policy{}, fmt.Errorf("read %s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
+		return Policy{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	var faults []error
 	for _, m := range members(reflect.TypeFor[Policy](), "") {

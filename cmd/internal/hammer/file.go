@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/internal/yamltext"
@@ -34,12 +32,8 @@ func parseHammerFile(name string, b []byte) (hammerFile, error) {
 	if len(b) > maxConfigFile {
 		return file, fmt.Errorf("read %s: it is larger than %d bytes, which no configuration is", name, maxConfigFile)
 	}
-	if err := yamltext.Check(b); err != nil {
+	if _, err := yamltext.Decode(b, &file); err != nil {
 		return file, fmt.Errorf("read %s: %w", name, err)
-	}
-	if err := yaml.UnmarshalWithOptions(b, &file, yaml.Strict()); err != nil {
-		// The library's text has the line, and shows it.
-		return file, fmt.Errorf("read %s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
 	seen := map[string]bool{}
 	for i, p := range file.Profiles {
