@@ -42,6 +42,9 @@ func (f *hammerFlags) config(fs *pflag.FlagSet, env func(string) string, readFil
 		} else if r.file, err = parseHammerFile(f.file, b); err != nil {
 			r.check(err)
 		}
+		if len(r.errs) > 0 { // what it names is not known: that would be told again, in other words
+			return hammer.Config{}, out, r.notes, errors.Join(r.errs...)
+		}
 	}
 	r.c = hammer.DefaultConfig()
 	r.secrets(env)
