@@ -50,18 +50,12 @@ attempt() {
   )
 }
 
-# begin NAME FUNCTION [AFTER]: run it beside the steps, in a process group of its
-# own, once what was begun as AFTER has ended; what it prints waits for finished or
-# join.
+# begin NAME FUNCTION: run it beside the steps, in a process group of its own; what
+# it prints waits for finished or join.
 begin() {
   mkdir -p "$work/steps/$1"
   set -m
-  (
-    if [ -n "${3-}" ] && [ -n "${begun[$3]-}" ]; then
-      finished "$3" >/dev/null || true # its result is its own
-    fi
-    attempt "$1" "$2" >"$work/steps/$1/log" 2>&1
-  ) </dev/null &
+  attempt "$1" "$2" >"$work/steps/$1/log" 2>&1 </dev/null &
   begun[$1]=$!
   set +m
 }
@@ -72,7 +66,7 @@ finished() {
   until [ -f "$dir/rc" ]; do
     # It may have come between the two looks.
     kill -0 -- "-${begun[$1]}" 2>/dev/null || [ -f "$dir/rc" ] || {
-      cat "$dir/log" 2>/dev/null
+      cat "$dir/log"
       echo "$1 died without a result"
       return 1
     }
@@ -110,8 +104,8 @@ beside() {
   echo "${names:+beside$names}"
 }
 
-# aside NAME FUNCTION [AFTER]: begin a step that join awaits, prints and counts.
-# Nothing may be timed between the two.
+# aside NAME FUNCTION: begin a step that join awaits, prints and counts. Nothing
+# may be timed between the two.
 aside() {
   ! wanted "$1" || begin "$@"
 }
