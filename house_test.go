@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"claims/gpu":     {"", "claims", "telemetry", "internal/opencl", "internal/cuda", "internal/child"},
 	"claims/engine":  {"", "claims", "hammer", "journal", "summary"},
 	"claims/show":    {"", "claims", "report", "internal/disk"},
-	"claims/profile": {"claims", "internal/disk", "internal/child"},
+	"claims/profile": {"claims", "internal/disk", "internal/child", "internal/proc"},
 	"hammer":         {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},
 	"deploy":         {},
 
