@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"claims/profile": {"claims", "internal/disk", "internal/child", "internal/proc"},
 	"hammer":         {"", "inference", "load", "telemetry", "verify", "journal", "summary", "score", "internal/clock", "internal/proc"},
 	"deploy":         {},
+	"docs/api":       {},
 
 	"compare/experiment": {"", "compare", "stat", "hammer", "journal", "summary", "telemetry", "inference", "internal/child", "internal/disk", "internal/proc", "internal/yamltext"},
 
@@ -64,7 +65,7 @@ var mayImport = map[string][]string{
 	"network/store":          {"", "ledger", "network/control", "internal/database"},
 	"network/evidence":       {"internal/disk"},
 	"network/agent":          {"", "network/api", "hammer", "verify", "telemetry", "journal", "score", "summary", "inference", "ledger", "ledger/outbox", "internal/clock", "internal/disk", "internal/proc", "internal/child", "internal/yamltext"},
-	"network/server":         {"", "network/api", "network/control", "network/store", "network/evidence", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "report", "internal/disk", "internal/parallel"},
+	"network/server":         {"", "internal/database", "docs/api", "network/api", "network/control", "network/store", "network/evidence", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "report", "internal/disk", "internal/parallel"},
 	"network/server/decide":  {"", "network/api", "network/control", "network/store", "network/evidence", "network/server", "network/server/egress", "network/server/webhook", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "internal/database", "internal/disk", "internal/parallel"},
 	"network/server/egress":  {},
 	"network/server/webhook": {},
@@ -97,8 +98,9 @@ var mayImport = map[string][]string{
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
-	"cmd/internal/node":           {"", "cmd/internal/cli", "network/api", "report"},
-	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "internal/database", "internal/disk", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/server", "network/server/decide", "network/server/egress", "network/server/trace", "network/server/webhook", "network/store", "report"},
+	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api"},
+	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
+	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/server", "network/server/decide", "network/server/egress", "network/server/trace", "network/server/webhook", "network/store", "report"},
 	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/agent", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }
