@@ -52,9 +52,13 @@ func group(cmd *cobra.Command) {
 	}
 	cmd.SuggestionsMinimumDistance = suggestWithin
 	cmd.Args = cobra.ArbitraryArgs
+	own := cmd.RunE // of a group that does something by itself, as server
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return unknownWord(cmd, args[0])
+		}
+		if own != nil {
+			return own(cmd, args)
 		}
 		cmd.SetOut(cmd.ErrOrStderr()) // what was asked for is not there: its output stays empty
 		return errors.Join(cmd.Help(), errors.New("name one of the commands above"))
