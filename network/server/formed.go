@@ -1,0 +1,134 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/assay-bench/assay/internal/foreign"
+)
+
+// formed checks parameters and body by the document: what it does not allow
+// reaches no handler.
+func (s *Server) formed(r *http.Request, op operation) (*http.Request, error) {
+	query := r.URL.Query()
+	for _, p := range op.params {
+		var given []string
+		if p.in == "path" {
+			given = []string{r.PathValue(p.name)}
+		} else {
+			given = query[p.name]
+		}
+		if err := p.check(given); err != nil {
+			return r, refuse(http.StatusBadRequest, "parameter %s: %s", p.name, err)
+		}
+	}
+	if op.body == nil {
+		r.Body = http.NoBody
+		return r, nil
+	}
+	if err := op.body.check(r); err != nil {
+		return r, err
+	}
+	return r, nil
+}
+
+// check says whether a parameter's values are one that is allowed.
+func (p parameter) check(given []string) error {
+	if len(given) == 0 {
+		if p.required {
+			return errors.New("it is missing")
+		}
+		return nil
+	}
+	if len(given) > 1 {
+		return fmt.Errorf("it is given %d times", len(given))
+	}
+	var v any = given[0]
+	switch p.kind {
+	case "integer":
+		v = json.Number(given[0])
+		if given[0] == "" || strings.Trim(strings.TrimPrefix(given[0], "-"), "0123456789") != "" || len(given[0]) > 18 {
+			return errors.New("it is no whole number")
+		}
+	case "boolean":
+		if given[0] != "true" && given[0] != "false" {
+			return errors.New("it is neither true nor false")
+		}
+		v = given[0] == "true"
+	default:
+		if !foreign.Plain(given[0]) {
+			return errors.New("it has characters that cannot be printed")
+		}
+	}
+	return fault(p.schema.Validate(v))
+}
+
+// check says whether a body is what the document asks for. One that is JSON is
+// read whole, and can be read again.
+func (b bodyRule) check(r *http.Request) error {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != b.mediaType {
+		return refuse(http.StatusUnsupportedMediaType, "the body must have the type %s", b.mediaType)
+	}
+	if b.schema == nil {
+		return nil
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		if refusalOf(err) != nil {
+			return err
+		}
+		return refuse(http.StatusBadRequest, "the body could not be read to its end")
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return refuse(http.StatusBadRequest, "the body is not JSON: %s", err)
+	}
+	if err := fault(b.schema.Validate(v)); err != nil {
+		return refuse(http.StatusBadRequest, "the body: %s", err)
+	}
+	if nul(v) {
+		return refuse(http.StatusBadRequest, "the body has a NUL character, which no text has")
+	}
+	requestOf(r.Context()).body = raw
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	return nil
+}
+
+// nul says whether a text within a document has a NUL: PostgreSQL stores none.
+func nul(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.ContainsRune(v, 0)
+	case []any:
+		return slices.ContainsFunc(v, nul)
+	case map[string]any:
+		for name, of := range v {
+			if strings.ContainsRune(name, 0) || nul(of) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fault says in a line what a schema found: where, and what.
+func fault(err error) error {
+	var v *jsonschema.ValidationError
+	if !errors.As(err, &v) {
+		return err
+	}
+	for len(v.Causes) > 0 {
+		v = v.Causes[0]
+	}
+	return errors.New(v.Error())
+}

@@ -1,0 +1,33 @@
+package store
+
+import (
+	"context"
+
+	"github.com/assay-bench/assay/internal/database"
+)
+
+// Standing is what a node is told when its heart-beat was stored.
+type Standing struct {
+	Node            string
+	Admission       string
+	Intent          string
+	Version         int64 // of its state; 0: nothing was decided about it yet
+	InventorySHA256 string
+	SettingsVersion int64
+}
+
+// Standings reads what many nodes have to be told, by id: one query for a batch of
+// heart-beats. Who asks has logged in as the node, so there is no scope.
+func (s *Store) Standings(ctx context.Context, nodes []string) (map[string]Standing, error) {
+	found := map[string]Standing{}
+	err := s.view(ctx, "read where nodes stand", func(q database.Query) error {
+		list, err := all(ctx, q, func(r row) (v Standing, err error) {
+			return v, r.Scan(&v.Node, &v.Admission, &v.Intent, &v.Version, &v.InventorySHA256, &v.SettingsVersion)
+		}, "SELECT id, admission, intent, version, inventory_sha256, settings_version FROM nodes WHERE "+s.db.Any("id", 1), s.db.List(nodes))
+		for _, v := range list {
+			found[v.Node] = v
+		}
+		return err
+	})
+	return found, err
+}
