@@ -10,6 +10,8 @@
 //	assay claims run FILE     check this machine against promises
 //	assay report DIR          show a run again
 //	assay ledger COMMAND      sign, verify, publish, notarise, prove
+//	assay server [flags]      run a network's server: who may serve, who is failing
+//	assay node COMMAND        look at a network's nodes, and decide about them
 //	assay version
 //
 // With no flags, hammer looks for an engine on the ports where they usually
@@ -36,8 +38,10 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/hammer"
 	"github.com/assay-bench/assay/cmd/internal/ledger"
 	"github.com/assay-bench/assay/cmd/internal/ledger/operate"
+	"github.com/assay-bench/assay/cmd/internal/node"
 	"github.com/assay-bench/assay/cmd/internal/report"
 	"github.com/assay-bench/assay/cmd/internal/report/parquet"
+	"github.com/assay-bench/assay/cmd/internal/server"
 	"github.com/assay-bench/assay/cmd/internal/simulate"
 	"github.com/assay-bench/assay/cmd/internal/verify"
 )
@@ -54,7 +58,7 @@ func root() *cobra.Command {
 		claims.New(),
 		report.New(parquet.Format()),
 		ledger.New(operate.Commands()...),
-		agent.New(),
-		native.New(), agent.Check(), claims.Probe(), claims.Ready(), // for processes of our own
+		agent.New(), server.New(), node.New(),
+		native.New(), agent.Check(), claims.Probe(), claims.Ready(), compare.Supervise(), // for processes of our own
 	)
 }

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/network/server"
+)
+
+// listenToken is a flag of every listener that makes no sense here.
+const listenToken = "listen-token-file"
+
+// serveFlags are those of the server itself.
+type serveFlags struct {
+	state
+	listen      cli.Listener
+	heartbeat   time.Duration
+	addressRate float64
+	personRate  float64
+	nodeRate    float64
+}
+
+func (f *serveFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.database, "database", "", "`URL`: sqlite:FILE or postgres://…")
+	f.listen.Register(fs, "127.0.0.1:8700", "where requests are answered: ")
+	_ = fs.MarkHidden(listenToken) // it was just registered
+	f.state.register(fs)
+	fs.DurationVar(&f.heartbeat, "heartbeat", server.DefaultHeartbeat, "how often agents tell that they are there")
+	fs.Float64Var(&f.addressRate, "address-rate", server.DefaultAddressRate.PerSecond, "requests a second of one address that nobody known sends: log-ins, enrolments, wrong tokens; 0: without a limit")
+	fs.Float64Var(&f.personRate, "person-rate", server.DefaultPersonRate.PerSecond, "requests a second of one person or token; 0: without a limit")
+	fs.Float64Var(&f.nodeRate, "node-rate", server.DefaultNodeRate.PerSecond, "requests a second of one node; 0: without a limit")
+}
+
+// limit is a rate with the burst that the default one has, in proportion.
+func limit(perSecond float64, like server.Rate) *server.Rate {
+	if perSecond <= 0 {
+		return &server.Rate{}
+	}
+	burst := max(1, int(perSecond*float64(like.Burst)/like.PerSecond))
+	return &server.Rate{PerSecond: perSecond, Burst: burst}
+}
+
+func (f *serveFlags) run(ctx context.Context, w io.Writer) error {
+	if f.heartbeat < time.Second || f.heartbeat > time.Hour || f.heartbeat%time.Second != 0 {
+		return fmt.Errorf("--heartbeat %s: whole seconds, from one to an hour", f.heartbeat)
+	}
+	if f.listen.TokenFile != "" {
+		return fmt.Errorf("--%s is for services without tokens of their own; here each one who asks has one", listenToken)
+	}
+	if err := f.listen.Check(); err != nil {
+		return err
+	}
+	db, st, err := open(ctx, f.database)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := st.Check(ctx); err != nil {
+		return err
+	}
+	id, err := f.open()
+	if err != nil {
+		return err
+	}
+	// Records stay where nobody publishes them.
+	s, err := server.New(server.Options{
+		Store: st, Identity: id, Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: -1,
+		AddressRate: limit(f.addressRate, server.DefaultAddressRate), PersonRate: limit(f.personRate, server.DefaultPersonRate), NodeRate: limit(f.nodeRate, server.DefaultNodeRate),
+	})
+	if err != nil {
+		return err
+	}
+	l, err := f.listen.Open(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "the server %s answers at %s\n", id.Origin, l.URL)
+	return serve(ctx, s, l)
+}
+
+// serve answers until ctx ends: then those who wait are answered, requests under way
+// end, and what they left is stored.
+func serve(ctx context.Context, s *server.Server, l *cli.Listening) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(work) }()
+	end := context.AfterFunc(ctx, s.Quit)
+	err := l.Serve(ctx, s)
+	end()
+	stop()
+	<-done
+	return err
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/remote"
+	"github.com/assay-bench/assay/internal/disk"
+	"github.com/assay-bench/assay/network/api"
+)
+
+func newToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make tokens that take in nodes",
+	}
+	cmd.AddCommand(newTokenCreate())
+	return cmd
+}
+
+func newTokenCreate() *cobra.Command {
+	var f remote.Flags
+	var owner, out string
+	var valid time.Duration
+	cmd := &cobra.Command{
+		Use:   "create --owner NAME",
+		Short: "Make a token that takes in one node of an owner",
+		Long: `Make a token that takes in one node of an owner: a client of a server.
+
+The token is printed once, and nothing else is: the server has only its hash. With
+--out it goes to a new file that only you can read.`,
+		Args: cli.Takes(0, 0, "no words"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case owner == "":
+				return errors.New("--owner NAME is needed: whose node it will be")
+			case valid < time.Minute || valid > 30*24*time.Hour:
+				return fmt.Errorf("--valid %s: a minute to 30 days are allowed", valid)
+			}
+			c, err := f.Open()
+			if err != nil {
+				return err
+			}
+			seconds := int(valid / time.Second)
+			r, err := c.CreateEnrolmentTokenWithResponse(cmd.Context(), api.NewEnrolmentToken{Owner: owner, Seconds: &seconds})
+			if err != nil {
+				return c.Answer(nil, nil, err)
+			}
+			if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
+				return err
+			}
+			if r.JSON201 == nil {
+				return errors.New("the server's answer has no token")
+			}
+			if out == "" {
+				fmt.Fprintln(cmd.OutOrStdout(), r.JSON201.Token)
+				return nil
+			}
+			return writeToken(out, r.JSON201.Token)
+		},
+	}
+	f.Register(cmd.Flags())
+	cmd.Flags().StringVar(&owner, "owner", "", "whose node it will be: small letters, digits, dots, dashes")
+	cmd.Flags().StringVar(&out, "out", "", "write it to this new `file`, for its owner only, and print nothing")
+	cmd.Flags().DurationVar(&valid, "valid", 24*time.Hour, "how long it may be used")
+	return cmd
+}
+
+// writeToken writes a secret to a new file that only its owner can read.
+func writeToken(path, token string) error {
+	err := disk.Create(path, 0o600, disk.Bytes([]byte(token+"\n")))
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: name a new file, or move the old one away yourself", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the token: %w", err)
+	}
+	return nil
+}
