@@ -59,6 +59,6 @@ func root() *cobra.Command {
 		report.New(parquet.Format()),
 		ledger.New(operate.Commands()...),
 		agent.New(), server.New(), node.New(),
-		native.New(), agent.Check(), claims.Probe(), claims.Ready(), compare.Supervise(), // for processes of our own
+		native.New(), agent.Check(), claims.Probe(), claims.Ready(), // for processes of our own
 	)
 }
