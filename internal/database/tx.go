@@ -43,6 +43,12 @@ func (d *DB) Repeat(ctx context.Context, do func(Query) error) error {
 	})
 }
 
+// One runs one statement that changes something and may be carried out twice: it
+// is a transaction of its own, in one round trip instead of three.
+func (d *DB) One(ctx context.Context, do func(Query) error) error {
+	return d.tries(ctx, func() error { return do(d.write) })
+}
+
 // View runs statements that only read, each on its own, and again when their
 // connection broke.
 func (d *DB) View(ctx context.Context, do func(Query) error) error {

@@ -26,12 +26,11 @@ func (s *Store) Beats(ctx context.Context, beats []Beat) error {
 	if len(beats) == 0 {
 		return nil
 	}
-	return s.repeat(ctx, "write heart-beats", func(q database.Query) error {
-		if s.db.Dialect() == database.Postgres {
-			return beatsPostgres(ctx, q, beats)
-		}
-		return beatsSQLite(ctx, q, beats)
-	})
+	const what = "write heart-beats"
+	if s.db.Dialect() == database.Postgres {
+		return s.one(ctx, what, func(q database.Query) error { return beatsPostgres(ctx, q, beats) })
+	}
+	return s.repeat(ctx, what, func(q database.Query) error { return beatsSQLite(ctx, q, beats) })
 }
 
 // latest keeps one beat for each node, since one statement can change a row only

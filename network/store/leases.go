@@ -23,7 +23,7 @@ type Lease struct {
 func (s *Store) Acquire(ctx context.Context, name, holder string, hold time.Duration) (l Lease, err error) {
 	l = Lease{Name: name, Holder: holder}
 	now := s.db.Now()
-	err = s.repeat(ctx, "acquire lease "+name, func(q database.Query) error {
+	err = s.one(ctx, "acquire lease "+name, func(q database.Query) error {
 		err := q.QueryRowContext(ctx, `INSERT INTO leases (name, holder, until, fence) VALUES ($1, $2, `+now+` + $3, 1)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until,
 				fence = leases.fence + CASE WHEN leases.holder = excluded.holder AND leases.until > `+now+` THEN 0 ELSE 1 END
@@ -39,7 +39,7 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, hold time.Dura
 
 // Release lets go of a lease before it ends.
 func (s *Store) Release(ctx context.Context, l Lease) error {
-	return s.repeat(ctx, "release lease "+l.Name, func(q database.Query) error {
+	return s.one(ctx, "release lease "+l.Name, func(q database.Query) error {
 		_, err := q.ExecContext(ctx, "UPDATE leases SET until = 0 WHERE name = $1 AND holder = $2 AND fence = $3", l.Name, l.Holder, l.Fence)
 		return err
 	})
@@ -104,7 +104,7 @@ func (s *Store) ClaimDue(ctx context.Context, kind, holder string, now time.Time
 
 // DoneDue removes a timer that was claimed, unless it was set anew meanwhile.
 func (s *Store) DoneDue(ctx context.Context, d Due, holder string) error {
-	return s.repeat(ctx, "end a timer", func(q database.Query) error {
+	return s.one(ctx, "end a timer", func(q database.Query) error {
 		_, err := q.ExecContext(ctx, "DELETE FROM due WHERE kind = $1 AND subject = $2 AND at = $3 AND claimed_by = $4", d.Kind, d.Subject, micros(d.At), holder)
 		return err
 	})

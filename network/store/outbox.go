@@ -185,7 +185,7 @@ func (s *Store) NextToPublish(ctx context.Context, l Lease, limit int) (records 
 // MarkPublished marks records as published. It is true whoever says it, and so
 // needs no lease.
 func (s *Store) MarkPublished(ctx context.Context, ids []string, when time.Time) error {
-	return s.repeat(ctx, "mark records as published", func(q database.Query) error {
+	return s.one(ctx, "mark records as published", func(q database.Query) error {
 		_, err := q.ExecContext(ctx, "UPDATE outbox SET published_at = $2, problem = '' WHERE published_at IS NULL AND "+s.db.Any("id", 1), s.db.List(ids), micros(when))
 		return err
 	})

@@ -52,7 +52,7 @@ func (s *Store) ErasePerson(ctx context.Context, id string, when time.Time, t Tr
 
 // CreateNonce keeps the hash of a nonce that one log-in of a node may sign.
 func (s *Store) CreateNonce(ctx context.Context, hash, node string, expires time.Time) error {
-	return s.repeat(ctx, "keep a nonce", func(q database.Query) error {
+	return s.one(ctx, "keep a nonce", func(q database.Query) error {
 		_, err := q.ExecContext(ctx, "INSERT INTO nonces (hash, node, expires_at) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING", hash, node, micros(expires))
 		return err
 	})

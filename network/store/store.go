@@ -139,6 +139,11 @@ func (s *Store) repeat(ctx context.Context, what string, do func(database.Query)
 	return s.doing(ctx, what, s.db.Repeat, do)
 }
 
+// one is repeat for a single statement.
+func (s *Store) one(ctx context.Context, what string, do func(database.Query) error) error {
+	return s.doing(ctx, what, s.db.One, do)
+}
+
 func (s *Store) doing(ctx context.Context, what string, run func(context.Context, func(database.Query) error) error, do func(database.Query) error) error {
 	err := run(ctx, do)
 	if database.NoPartition(err) {
