@@ -59,6 +59,7 @@ const (
 	codeUnique        = "23505"
 	codeCheck         = "23514"
 	codeTableThere    = "42P07"
+	codeTypeThere     = "42710" // each table is a type too
 	codeTooMany       = "53300"
 	classConnection   = "08"   // and PgBouncer's own words
 	classOperator     = "57P0" // shut down, crashed, still starting
@@ -111,7 +112,7 @@ func NoPartition(err error) bool {
 // making it, and fails on the catalogue's own keys.
 func ThereAlready(err error) bool {
 	c := code(err)
-	return c == codeTableThere || c == codeUnique
+	return c == codeTableThere || c == codeTypeThere || c == codeUnique
 }
 
 // drain empties the pool after a connection was lost: the others led to the same
