@@ -52,7 +52,9 @@ type Options struct {
 	Signer   ledger.Signer // a key of the role server
 	Origin   string        // the server's
 	Evidence Evidence      // nil: reports are not judged here
-	Sink     Sink          // nil: what is to be published stays
+	// Discard removes an object that no report names any more; nil: objects stay.
+	Discard func(context.Context, evidence.Object) error
+	Sink    Sink // nil: what is to be published stays
 
 	Webhooks webhook.Targets
 	Secret   webhook.Secret

@@ -147,7 +147,7 @@ func (d *Decider) tidies() leasedTurn {
 		if d.o.Retention != nil {
 			keep = *d.o.Retention
 		}
-		if err := errors.Join(d.store.MakePartitions(ctx, now), d.store.Retain(ctx, keep, now)); err != nil {
+		if err := errors.Join(d.store.MakePartitions(ctx, now), d.store.Retain(ctx, keep, now), d.discard(ctx, now)); err != nil {
 			return false, err
 		}
 		last = now
