@@ -114,6 +114,17 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *request, op o
 	return r, nil
 }
 
+// strangers limits by address what nobody known asks of a handler that is not ours.
+func (s *Server) strangers(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if wait, ok := s.byAddress.take(address(r), s.now()); !ok {
+			s.fail(w, r, refuseFor(http.StatusTooManyRequests, wait, "too many requests from this address"))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // who finds the principal. An address that showed many credentials that were not
 // good is not looked at for a while, so that nobody can try tokens or keep the
 // database busy.

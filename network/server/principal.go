@@ -42,11 +42,15 @@ func rank(r api.Role) int {
 // expired, was taken back, or never was. Whoever shows it has to get another.
 var ErrCredential = errors.New("the credential is not good")
 
+// ErrUnavailable marks a credential of which nothing can be known now, since whoever
+// knows does not answer. Whoever shows it may try again.
+var ErrUnavailable = errors.New("who could tell does not answer")
+
 // Authenticator knows one kind of credential.
 type Authenticator interface {
 	// Authenticate says who sends a request. It is false where the request has no
 	// credential of its kind, and another may know it. [ErrCredential] ends the
-	// search; any other error means that nobody can tell now.
+	// search; [ErrUnavailable] means that nobody can tell now.
 	Authenticate(ctx context.Context, r *http.Request) (Principal, bool, error)
 }
 

@@ -144,6 +144,9 @@ func (s *Server) fault(ctx context.Context, req *request, err error) *refusal {
 		return &refusal{status: http.StatusServiceUnavailable, retry: time.Second, detail: "the request ended before its answer"}
 	}
 	s.log.LogAttrs(ctx, slog.LevelError, "a request failed", slog.String("request", req.id), slog.String("operation", req.op), slog.String("error", foreign.Line(err.Error(), maxDetail)))
+	if errors.Is(err, ErrUnavailable) {
+		return &refusal{status: http.StatusServiceUnavailable, retry: 5 * time.Second, detail: "whoever knows this credential does not answer now"}
+	}
 	if s.unreachable(err) {
 		return &refusal{status: http.StatusServiceUnavailable, retry: 5 * time.Second, detail: "the database does not answer now"}
 	}

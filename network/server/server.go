@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -157,6 +158,9 @@ func (s *Server) register() error {
 		},
 	})
 	for path, h := range s.o.Mounts {
+		if strings.HasPrefix(s.o.SignIn, path) {
+			h = s.strangers(h)
+		}
 		s.mux.Handle(path, h)
 	}
 	return missing()

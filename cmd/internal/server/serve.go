@@ -23,6 +23,7 @@ type serveFlags struct {
 	addressRate float64
 	personRate  float64
 	nodeRate    float64
+	signIn      signInFlags
 }
 
 func (f *serveFlags) register(fs *pflag.FlagSet) {
@@ -34,6 +35,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.addressRate, "address-rate", server.DefaultAddressRate.PerSecond, "requests a second of one address that nobody known sends: log-ins, enrolments, wrong tokens; 0: without a limit")
 	fs.Float64Var(&f.personRate, "person-rate", server.DefaultPersonRate.PerSecond, "requests a second of one person or token; 0: without a limit")
 	fs.Float64Var(&f.nodeRate, "node-rate", server.DefaultNodeRate.PerSecond, "requests a second of one node; 0: without a limit")
+	f.signIn.register(fs)
 }
 
 // limit is a rate with the burst that the default one has, in proportion.
@@ -68,14 +70,19 @@ func (f *serveFlags) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	// Records stay where nobody publishes them.
-	s, err := server.New(server.Options{
+	o := server.Options{
 		Store: st, Identity: id, Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: -1,
 		AddressRate: limit(f.addressRate, server.DefaultAddressRate), PersonRate: limit(f.personRate, server.DefaultPersonRate), NodeRate: limit(f.nodeRate, server.DefaultNodeRate),
-	})
+	}
+	l, err := f.listen.Open(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := f.listen.Open(ctx)
+	defer l.Close()
+	if err := f.signIn.add(&o, st, cli.Log(ctx), l.URL); err != nil {
+		return err
+	}
+	s, err := server.New(o)
 	if err != nil {
 		return err
 	}
