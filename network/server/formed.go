@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -93,32 +92,44 @@ func (b bodyRule) check(r *http.Request) error {
 	if err != nil {
 		return refuse(http.StatusBadRequest, "the body is not JSON: %s", err)
 	}
+	if why := unfit(v); why != "" {
+		return refuse(http.StatusBadRequest, "the body has %s", why)
+	}
 	if err := fault(b.schema.Validate(v)); err != nil {
 		return refuse(http.StatusBadRequest, "the body: %s", err)
-	}
-	if nul(v) {
-		return refuse(http.StatusBadRequest, "the body has a NUL character, which no text has")
 	}
 	requestOf(r.Context()).body = raw
 	r.Body = io.NopCloser(bytes.NewReader(raw))
 	return nil
 }
 
-// nul says whether a text within a document has a NUL: PostgreSQL stores none.
-func nul(v any) bool {
+// unfit says what a document has that nobody means: a NUL, which PostgreSQL does
+// not store, or a number whose few letters stand for megabytes. A schema compares
+// numbers exactly: 1e999999 takes long, and what is larger it cannot read at all.
+func unfit(v any) string {
 	switch v := v.(type) {
 	case string:
-		return strings.ContainsRune(v, 0)
+		if strings.ContainsRune(v, 0) {
+			return "a NUL character, which no text has"
+		}
+	case json.Number:
+		if _, exponent, _ := strings.Cut(strings.ToLower(v.String()), "e"); len(v) > 64 || len(strings.TrimLeft(exponent, "+-0")) > 3 {
+			return "a number that is no measurement of anything"
+		}
 	case []any:
-		return slices.ContainsFunc(v, nul)
+		for _, one := range v {
+			if why := unfit(one); why != "" {
+				return why
+			}
+		}
 	case map[string]any:
 		for name, of := range v {
-			if strings.ContainsRune(name, 0) || nul(of) {
-				return true
+			if why := unfit(name) + unfit(of); why != "" {
+				return why
 			}
 		}
 	}
-	return false
+	return ""
 }
 
 // fault says in a line what a schema found: where, and what.
