@@ -304,3 +304,31 @@ func TestTLSKeyIsNotForEverybody(t *testing.T) {
 		}
 	}
 }
+
+// Whoever sends half a header, or one without end, does not keep a connection.
+func TestListenHoldsNobody(t *testing.T) {
+	url := served(t, Listener{Address: "127.0.0.1:0"})
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(2 * time.Minute)) // far beyond what is allowed
+		return c
+	}
+	long := dial()
+	_, _ = io.WriteString(long, "GET / HTTP/1.1\r\nHost: x\r\nA: "+strings.Repeat("a", 1<<20)+"\r\n\r\n") // it may be cut off
+	answer, _ := io.ReadAll(io.LimitReader(long, 12))
+	if words := string(answer); words != "" && words != "HTTP/1.1 431" {
+		t.Errorf("a header of a megabyte: %q", words)
+	}
+	slow := dial()
+	if _, err := io.WriteString(slow, "GET / HTTP/1.1\r\nHost: x\r\nA: "); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, slow); err != nil { // it is our deadline that passed, and not the server's
+		t.Errorf("half a header is waited for: %v", err)
+	}
+}
