@@ -141,12 +141,11 @@ func (r *runner) run(ctx context.Context) {
 // asked makes a check that the server asked for.
 func (r *runner) asked(ctx context.Context, j job) {
 	run, err := r.check(ctx, j.command, false)
-	switch {
-	case err == nil:
-		j.end(api.AcknowledgementOutcomeDone, "", run)
-	default:
+	if err != nil {
 		j.end(api.AcknowledgementOutcomeFailed, err.Error(), run)
+		return
 	}
+	j.end(api.AcknowledgementOutcomeDone, "", run)
 }
 
 // scheduled makes a check that is due, in a quiet moment if one comes in time.
