@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/assay-bench/assay/network/api"
+)
+
+// options say how many agents there are and what they do.
+type options struct {
+	server, token     string
+	agents            int
+	length            time.Duration
+	heartbeat, report time.Duration
+	// enrolled is told when all agents are logged in; nil: nobody.
+	enrolled func()
+}
+
+const (
+	enrolling = 32          // agents that are taken in at once
+	pooled    = 128         // connections that all requests but the polls share
+	timeout   = time.Minute // of a request
+	spread    = time.Minute // over which agents come back after a failure
+	rest      = 90 * time.Second
+)
+
+// swarm is what all agents share.
+type swarm struct {
+	options
+	admin  *api.Client
+	shared *http.Client // for everything that is answered at once
+	waits  *http.Client // for polls, which hold a connection for long
+	run    *recorded
+	meter  *meter
+
+	mu        sync.Mutex
+	delivered []string
+	confirmed int
+	waiting   int
+}
+
+// run plays the agents.
+func run(ctx context.Context, o options) (result, error) {
+	scratch, err := os.MkdirTemp("", "swarm-")
+	if err != nil {
+		return result{}, err
+	}
+	defer os.RemoveAll(scratch)
+	s := &swarm{options: o, meter: newMeter(),
+		shared: &http.Client{Transport: &http.Transport{MaxConnsPerHost: pooled, MaxIdleConnsPerHost: pooled}},
+		waits:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.agents}},
+	}
+	defer s.shared.CloseIdleConnections()
+	defer s.waits.CloseIdleConnections()
+	if s.admin, err = api.NewClient(o.server, api.WithHTTPClient(s.shared), api.WithRequestEditorFn(bearer(o.token))); err != nil {
+		return result{}, err
+	}
+	if s.run, err = record(ctx, scratch); err != nil {
+		return result{}, err
+	}
+	began := time.Now()
+	agents, err := s.enrolAll(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	took := time.Since(began).Seconds()
+	if o.enrolled != nil {
+		o.enrolled()
+	}
+	s.play(ctx, agents)
+	r := s.meter.result()
+	r.Agents, r.Enrolled = len(agents), took
+	r.Reports, r.Waiting, r.Delivered = s.confirmed, s.waiting, s.delivered
+	return r, nil
+}
+
+// enrolAll takes all agents in.
+func (s *swarm) enrolAll(ctx context.Context) ([]*agent, error) {
+	agents := make([]*agent, s.agents)
+	errs := make([]error, enrolling)
+	var group sync.WaitGroup
+	for w := range enrolling {
+		group.Go(func() {
+			for i := w; i < len(agents) && errs[w] == nil; i += enrolling {
+				agents[i], errs[w] = s.enrol(ctx)
+			}
+		})
+	}
+	group.Wait()
+	return agents, errors.Join(errs...)
+}
+
+// play has all agents at work until the time is over, and then lets those that
+// still hold a report deliver it.
+func (s *swarm) play(ctx context.Context, agents []*agent) {
+	work, stop := context.WithTimeout(ctx, s.length)
+	defer stop()
+	late, end := context.WithTimeout(ctx, s.length+rest)
+	defer end()
+	var group sync.WaitGroup
+	for _, a := range agents {
+		group.Go(func() { a.beats(work) })
+		group.Go(func() { a.polls(work) })
+		if s.report > 0 {
+			group.Go(func() { a.reports(work, late) })
+		}
+	}
+	group.Wait()
+}
+
+// took notes a report.
+func (s *swarm) took(confirmed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if confirmed {
+		s.confirmed++
+	} else {
+		s.waiting++
+	}
+}
+
+// deliveredAs notes statements that the server has.
+func (s *swarm) deliveredAs(ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if !slices.Contains(s.delivered[max(0, len(s.delivered)-8):], id) {
+			s.delivered = append(s.delivered, id)
+		}
+	}
+}
+
+// pause waits; false: the time is over.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// jitter is d, by chance up to a tenth shorter or longer.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
+
+// statusError is an answer that is no success.
+type statusError struct {
+	status int
+	text   string
+	after  time.Duration // Retry-After
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
