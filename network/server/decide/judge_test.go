@@ -84,7 +84,7 @@ func TestLifeOfANode(t *testing.T) {
 // twice.
 func (n *network) provable(id string) []ledger.Transition {
 	n.Helper()
-	key, err := ledger.StateKey(n.Context(), n.server.Public(), n.server, ledger.KeyOptions{Node: "server", Owner: "o", Roles: []ledger.Role{ledger.RoleServer}, Now: n.clock.now().Add(-time.Hour), NotAfter: n.clock.now().AddDate(1, 0, 0)})
+	key, err := ledger.StateKey(n.Context(), n.server.Public(), n.server, ledger.KeyOptions{Node: "server", Owner: "o", Roles: []ledger.Role{ledger.RoleServer}, Now: n.clock.now(), NotBefore: n.clock.now().AddDate(0, 0, -7), NotAfter: n.clock.now().AddDate(1, 0, 0)})
 	if err != nil {
 		n.Fatal(err)
 	}

@@ -58,6 +58,7 @@ type network struct {
 	server  ledger.Signer
 	d       *Decider
 	scratch string
+	plain   string // a directory of objects beside; empty: none
 }
 
 const origin = "https://assay.example"
@@ -160,6 +161,16 @@ func newID() string { return ulid.Make().String() }
 
 func (n *network) enrol() *node {
 	n.Helper()
+	m := n.takeIn()
+	if err := n.d.Enrolled(n.Context(), m.id); err != nil {
+		n.Fatal(err)
+	}
+	return m
+}
+
+// takeIn is the first half of it.
+func (n *network) takeIn() *node {
+	n.Helper()
 	now := n.clock.now()
 	m := &node{network: n, id: newID(), signer: newSigner(n.T)}
 	var err error
@@ -176,9 +187,6 @@ func (n *network) enrol() *node {
 		Key:  store.NodeKey{ID: m.key.ID, PublicKey: m.key.Public, Statement: m.key.Envelope, NotBefore: m.key.NotBefore, NotAfter: m.key.NotAfter},
 	})
 	if err != nil {
-		n.Fatal(err)
-	}
-	if err := n.d.Enrolled(n.Context(), m.id); err != nil {
 		n.Fatal(err)
 	}
 	return m
@@ -335,6 +343,11 @@ func (m *node) announce(r store.Report) store.Report {
 
 func (n *network) put(b []byte) {
 	n.Helper()
+	if n.plain != "" {
+		if err := os.WriteFile(filepath.Join(n.plain, store.Hash(b)), b, 0o600); err != nil {
+			n.Fatal(err)
+		}
+	}
 	o := evidence.Object{SHA256: store.Hash(b), Size: int64(len(b))}
 	l, err := n.objects.Presign(n.Context(), o)
 	if err != nil {

@@ -1,0 +1,43 @@
+package decide
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-bench/assay/network/control"
+)
+
+// TestTry: a stricter policy over what happened takes out a node that is degraded
+// under the one in force, and changes nothing.
+func TestTry(t *testing.T) {
+	n := newNetwork(t, nil)
+	m, fine := n.approved(), n.approved()
+	for range 2 {
+		m.measured(measurement{slow: 3})
+		fine.measured(measurement{slow: 1})
+	}
+	m.is(control.Degraded)
+	version := m.row().Version
+	strict, err := control.ReadPolicy(strings.NewReader(strings.Replace(n.loose(), "quarantine: 0.5", "quarantine: 0.6", 1)), "strict")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial, err := n.d.Try(t.Context(), strict, n.clock.now().Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trial.Nodes != 2 || len(trial.Differences) != 1 || trial.Differences[0].ID != m.id || trial.Differences[0].OldEnd != control.Degraded || trial.Differences[0].NewEnd != control.Quarantined {
+		t.Errorf("%+v", trial.Differences)
+	}
+	same, err := control.ReadPolicy(strings.NewReader(n.loose()), "same")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trial, err = n.d.Try(t.Context(), same, n.clock.now().Add(-time.Hour)); err != nil || len(trial.Differences) != 0 {
+		t.Errorf("the same policy: %+v %v", trial.Differences, err)
+	}
+	if got := m.row().Version; got != version {
+		t.Errorf("trying changed version %d to %d", version, got)
+	}
+}
