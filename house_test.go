@@ -86,6 +86,7 @@ var mayImport = map[string][]string{
 	"internal/child":    {"internal/foreign", "internal/proc"},
 
 	"cmd/internal/cli":            {"", "internal/disk", "ledger"},
+	"cmd/internal/cli/brokers":    {"cmd/internal/cli", "ledger", "ledger/kafka"},
 	"cmd/internal/cli/keys":       {"ledger"},
 	"cmd/internal/cli/native":     {"", "internal/proc", "telemetry", "verify"},
 	"cmd/internal/cli/publish":    {"", "cmd/internal/cli", "ledger", "ledger/outbox", "telemetry"},
@@ -95,13 +96,13 @@ var mayImport = map[string][]string{
 	"cmd/internal/report":         {"", "cmd/internal/cli", "hammer", "journal", "report", "report/dialect", "summary"},
 	"cmd/internal/report/parquet": {"cmd/internal/cli", "cmd/internal/report", "journal", "report/parquet"},
 	"cmd/internal/ledger":         {"", "cmd/internal/cli", "cmd/internal/cli/keys", "hammer", "internal/disk", "journal", "ledger", "summary", "telemetry"},
-	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "internal/disk", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},
+	"cmd/internal/ledger/operate": {"cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/keys", "cmd/internal/cli/publish", "cmd/internal/ledger", "internal/disk", "ledger", "ledger/kafka", "ledger/notary", "ledger/tlog", "ledger/witness", "report"},
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
-	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/server", "network/server/decide", "network/server/egress", "network/server/oidc", "network/server/trace", "network/server/webhook", "network/store", "report"},
+	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/server", "network/server/decide", "network/server/egress", "network/server/oidc", "network/server/trace", "network/server/webhook", "network/store", "report"},
 	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/agent", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }

@@ -561,21 +561,24 @@ type Override struct {
 // Owner defines model for Owner.
 type Owner = string
 
+// PolicyDifference defines model for PolicyDifference.
+type PolicyDifference struct {
+	Node Id `json:"node"`
+
+	// Now Under the policy in force
+	Now     string    `json:"now"`
+	Reasons *[]string `json:"reasons,omitempty"`
+
+	// Then Under the policy that is tested
+	Then string `json:"then"`
+	Time Time   `json:"time"`
+}
+
 // PolicyTest defines model for PolicyTest.
 type PolicyTest struct {
-	Decisions []struct {
-		Node Id `json:"node"`
-
-		// Now Under the policy in force
-		Now     string    `json:"now"`
-		Reasons *[]string `json:"reasons,omitempty"`
-
-		// Then Under the policy that is tested
-		Then string `json:"then"`
-		Time Time   `json:"time"`
-	} `json:"decisions"`
-	Events int `json:"events"`
-	Nodes  int `json:"nodes"`
+	Decisions []PolicyDifference `json:"decisions"`
+	Events    int                `json:"events"`
+	Nodes     int                `json:"nodes"`
 }
 
 // PolicyVersion defines model for PolicyVersion.

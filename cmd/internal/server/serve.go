@@ -2,14 +2,17 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/network/server"
+	"github.com/assay-bench/assay/network/server/decide"
 )
 
 // listenToken is a flag of every listener that makes no sense here.
@@ -19,6 +22,7 @@ const listenToken = "listen-token-file"
 type serveFlags struct {
 	state
 	listen      cli.Listener
+	work        workFlags
 	heartbeat   time.Duration
 	addressRate float64
 	personRate  float64
@@ -31,6 +35,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	f.listen.Register(fs, "127.0.0.1:8700", "where requests are answered: ")
 	_ = fs.MarkHidden(listenToken) // it was just registered
 	f.state.register(fs)
+	f.work.register(fs)
 	fs.DurationVar(&f.heartbeat, "heartbeat", server.DefaultHeartbeat, "how often agents tell that they are there")
 	fs.Float64Var(&f.addressRate, "address-rate", server.DefaultAddressRate.PerSecond, "requests a second of one address that nobody known sends: log-ins, enrolments, wrong tokens; 0: without a limit")
 	fs.Float64Var(&f.personRate, "person-rate", server.DefaultPersonRate.PerSecond, "requests a second of one person or token; 0: without a limit")
@@ -47,7 +52,7 @@ func limit(perSecond float64, like server.Rate) *server.Rate {
 	return &server.Rate{PerSecond: perSecond, Burst: burst}
 }
 
-func (f *serveFlags) run(ctx context.Context, w io.Writer) error {
+func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 	if f.heartbeat < time.Second || f.heartbeat > time.Hour || f.heartbeat%time.Second != 0 {
 		return fmt.Errorf("--heartbeat %s: whole seconds, from one to an hour", f.heartbeat)
 	}
@@ -69,9 +74,22 @@ func (f *serveFlags) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Records stay where nobody publishes them.
+	dir, err := f.dir()
+	if err != nil {
+		return err
+	}
+	w, err := f.work.open(ctx, st, id, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	waiting := -1 // records stay where nobody publishes them
+	if w.publish {
+		waiting = 0
+	}
 	o := server.Options{
-		Store: st, Identity: id, Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: -1,
+		Store: st, Identity: id, Evidence: w.evidence, Decider: w.decider, Rules: w.decider, Mounts: w.mounts,
+		Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: waiting,
 		AddressRate: limit(f.addressRate, server.DefaultAddressRate), PersonRate: limit(f.personRate, server.DefaultPersonRate), NodeRate: limit(f.nodeRate, server.DefaultNodeRate),
 	}
 	l, err := f.listen.Open(ctx)
@@ -86,16 +104,22 @@ func (f *serveFlags) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "the server %s answers at %s\n", id.Origin, l.URL)
-	return serve(ctx, s, l)
+	fmt.Fprintf(out, "the server %s answers at %s\n", id.Origin, l.URL)
+	return serve(ctx, s, w.decider, l)
 }
 
 // serve answers until ctx ends: then those who wait are answered, requests under way
 // end, and what they left is stored.
-func serve(ctx context.Context, s *server.Server, l *cli.Listening) error {
+func serve(ctx context.Context, s *server.Server, d *decide.Decider, l *cli.Listening) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
-	go func() { defer close(done); s.Run(work) }()
+	go func() {
+		defer close(done)
+		var both sync.WaitGroup
+		both.Go(func() { s.Run(work) })
+		both.Go(func() { d.Run(work) })
+		both.Wait()
+	}()
 	end := context.AfterFunc(ctx, s.Quit)
 	err := l.Serve(ctx, s)
 	end()

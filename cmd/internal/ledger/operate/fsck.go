@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/brokers"
 	command "github.com/assay-bench/assay/cmd/internal/ledger"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
@@ -21,7 +22,7 @@ type fsckFlags struct {
 	policy, format string
 	trust          []string
 	quiet          bool
-	kafka          kafkaFlags
+	kafka          brokers.Flags
 }
 
 func newLedgerFsck() *cobra.Command {
@@ -51,7 +52,7 @@ and the files are named.`,
 	fs.SortFlags = false
 	registerPolicy(fs, &f.policy)
 	fs.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted: check every signature; may be given several times")
-	f.kafka.register(fs)
+	f.kafka.Register(fs)
 	fs.StringVar(&f.format, "format", "text", "text or json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
@@ -66,14 +67,14 @@ func (f *fsckFlags) run(ctx context.Context, where string, stdout, stderr io.Wri
 		return err
 	}
 	var o tlog.FsckOptions
-	if f.kafka.given() {
-		c, err := f.kafka.config()
+	if f.kafka.Given() {
+		c, err := f.kafka.Config()
 		if err != nil {
 			return err
 		}
 		reader, err := kafka.NewReader(c)
 		if err != nil {
-			return kafkaOutcome(err)
+			return brokers.Outcome(err)
 		}
 		defer reader.Close()
 		o.Records = kafka.NewLookup(reader).Values

@@ -5,78 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
-	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/cmd/internal/cli/brokers"
 	"github.com/assay-bench/assay/ledger/kafka"
 	"github.com/assay-bench/assay/report"
 )
 
-// kafkaPassword is the variable that may hold the password of SASL, which is
-// never an argument: everybody on a machine can read arguments.
-const kafkaPassword = "ASSAY_KAFKA_PASSWORD"
-
-// kafkaFlags are those of every command that speaks to Kafka.
-type kafkaFlags struct{ brokers, file, topic string }
-
-func (f *kafkaFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.brokers, "kafka", "", "Kafka's `brokers`, HOST:PORT,HOST:PORT…")
-	fs.StringVar(&f.file, "kafka-config", "", "YAML `file` with brokers, topic, tls and sasl; the password comes from its password_file or from $"+kafkaPassword)
-	fs.StringVar(&f.topic, "topic", "", "the `topic` (default "+ledger.Topic+")")
-}
-
-// given reports whether Kafka was asked for.
-func (f *kafkaFlags) given() bool { return f.brokers != "" || f.file != "" }
-
-// config is what the flags and the file say together; a flag wins.
-func (f *kafkaFlags) config() (kafka.Config, error) {
-	var c kafka.Config
-	if f.file != "" {
-		var err error
-		if c, err = kafka.ReadConfig(f.file); err != nil {
-			return c, err
-		}
-	}
-	if f.brokers != "" {
-		c.Brokers = strings.Split(f.brokers, ",")
-	}
-	if f.topic != "" {
-		c.Topic = f.topic
-	}
-	if c.Topic == "" {
-		c.Topic = ledger.Topic
-	}
-	if len(c.Brokers) == 0 {
-		return c, errors.New("where is Kafka? give --kafka HOST:PORT, or --kafka-config FILE")
-	}
-	if c.SASL != nil && c.SASL.PasswordFile == "" {
-		c.SASL.Password = kafka.Secret(os.Getenv(kafkaPassword))
-	}
-	return c, nil
-}
-
-// kafkaOutcome gives an error of Kafka its exit code: one that is not a matter of
-// usage means that nothing could be found out.
-func kafkaOutcome(err error) error {
-	for _, known := range []error{kafka.ErrUnreachable, kafka.ErrRefused, kafka.ErrNoTopic, kafka.ErrTruncated, kafka.ErrDeleted} {
-		if errors.Is(err, known) {
-			return cli.Unknown(err)
-		}
-	}
-	if errors.Is(err, kafka.ErrTopic) {
-		return cli.Failed(err)
-	}
-	return err
-}
-
 type topicsFlags struct {
-	kafkaFlags
+	brokers.Flags
 	create     bool
 	partitions int
 	format     string
@@ -97,12 +37,12 @@ reached, or the topic is not there; 3 a setting is wrong.`,
   assay ledger topics --kafka localhost:9092 --create --partitions 12`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return kafkaOutcome(f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()))
+			return brokers.Outcome(f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()))
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	f.register(fs)
+	f.Register(fs)
 	fs.BoolVar(&f.create, "create", false, "make the topic if it is not there")
 	fs.IntVar(&f.partitions, "partitions", kafka.Partitions, "with --create: of a new topic")
 	fs.StringVar(&f.format, "format", "text", "of what is printed: text or json")
@@ -116,7 +56,7 @@ func (f *topicsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.partitions < 1 || f.partitions > 10_000 {
 		return fmt.Errorf("--partitions is %d; 1 to 10000 are allowed", f.partitions)
 	}
-	c, err := f.config()
+	c, err := f.Config()
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay/cmd/internal/cli/brokers"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 )
 
 type tailFlags struct {
-	kafkaFlags
+	brokers.Flags
 	from              string
 	beginning         bool
 	follow            bool
@@ -53,12 +54,12 @@ reached, or the wanted records are not there any more.`,
 			if f.from == "" && !f.beginning {
 				f.follow = true
 			}
-			return kafkaOutcome(f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()))
+			return brokers.Outcome(f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()))
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	f.register(fs)
+	f.Register(fs)
 	fs.BoolVar(&f.beginning, "from-beginning", false, "all that is there; the same as --from beginning")
 	fs.StringVar(&f.from, "from", "", "where to begin: beginning, a `time` (2026-11-15T08:00:00Z, or 1h ago), or an offset of --partition")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with new records (default without --from)")
@@ -87,12 +88,12 @@ reached.`,
   assay ledger events --kafka localhost:9092 --follow`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return kafkaOutcome(f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()))
+			return brokers.Outcome(f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()))
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	f.register(fs)
+	f.Register(fs)
 	fs.StringVar(&f.from, "from", "1h", "where to begin: beginning, or a `time` (2026-11-15T08:00:00Z, or 1h ago)")
 	fs.StringVar(&f.node, "node", "", "only events of this node")
 	fs.StringVar(&f.action, "action", "", "only events with this action")
@@ -129,7 +130,7 @@ func (f *tailFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.config()
+	c, err := f.Config()
 	if err != nil {
 		return err
 	}

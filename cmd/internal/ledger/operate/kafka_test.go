@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -67,25 +65,6 @@ func TestRecordsSteerNoTerminal(t *testing.T) {
 		if err := cli.WriteJSONLine(&b, l); err != nil || !foreign.Plain(strings.TrimSuffix(b.String(), "\n")) {
 			t.Errorf("%v: %q", err, b.String())
 		}
-	}
-}
-
-func TestKafkaFlags(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kafka.yaml")
-	if err := os.WriteFile(path, []byte("brokers: [file:1]\ntopic: of-file\nsasl: {mechanism: PLAIN, user: alice}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(kafkaPassword, "wonder-land")
-	c, err := (&kafkaFlags{file: path}).config()
-	if err != nil || c.Brokers[0] != "file:1" || c.Topic != "of-file" || c.SASL.Password != "wonder-land" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	c, err = (&kafkaFlags{file: path, brokers: "a:1,b:2", topic: "flag"}).config()
-	if err != nil || len(c.Brokers) != 2 || c.Topic != "flag" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	if _, err := (&kafkaFlags{}).config(); err == nil || !strings.Contains(err.Error(), "--kafka") {
-		t.Error(err)
 	}
 }
 

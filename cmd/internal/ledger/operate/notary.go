@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/brokers"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	command "github.com/assay-bench/assay/cmd/internal/ledger"
 	"github.com/assay-bench/assay/ledger"
@@ -26,7 +27,7 @@ import (
 )
 
 type notaryFlags struct {
-	kafkaFlags
+	brokers.Flags
 	key                 keys.SignerFlags
 	listen              cli.Listener
 	dir, origin, policy string
@@ -66,7 +67,7 @@ the log was put back: see to it before anything else.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	f.register(fs)
+	f.Register(fs)
 	fs.StringVar(&f.dir, "dir", "", "the notary's `directory`: the log, and how far it is (needed)")
 	fs.StringVar(&f.origin, "origin", "", "the log's `name`, as its key was made with (needed)")
 	f.key.Register(fs, "key")
@@ -91,7 +92,7 @@ func notaryOutcome(err error) error {
 	if errors.Is(err, notary.ErrWrite) || errors.Is(err, notary.ErrLocked) {
 		return cli.Unknown(err)
 	}
-	return kafkaOutcome(err)
+	return brokers.Outcome(err)
 }
 
 func (f *notaryFlags) run(ctx context.Context, s keys.Secrets) error {
@@ -124,7 +125,7 @@ func (f *notaryFlags) run(ctx context.Context, s keys.Secrets) error {
 			return fmt.Errorf("--policy %s: %w", f.policy, err)
 		}
 	}
-	conf, err := f.config()
+	conf, err := f.Config()
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,10 @@ import (
 	"github.com/oklog/ulid/v2"
 	"k8s.io/klog/v2"
 
+	"github.com/spf13/pflag"
+
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/brokers"
 	"github.com/assay-bench/assay/cmd/internal/cli/clitest"
 	"github.com/assay-bench/assay/cmd/internal/cli/keys"
 	"github.com/assay-bench/assay/internal/parttest"
@@ -55,7 +58,7 @@ func TestNotaryCommandIsUsedRightly(t *testing.T) {
 		{"a policy as trust", func(f *notaryFlags) { f.trust = []string{policy} }, "--policy"},
 		{"keys as policy", func(f *notaryFlags) { f.policy = pub }, "not a policy"},
 		{"no policy file", func(f *notaryFlags) { f.policy = pub + "x" }, "--policy"},
-		{"no broker", func(f *notaryFlags) { f.brokers = "" }, "--kafka"},
+		{"no broker", func(f *notaryFlags) { f.Flags = brokers.Flags{} }, "--kafka"},
 		{"batches of nothing", func(f *notaryFlags) { f.batchSize = 0 }, "--batch-size"},
 		{"no clock is right", func(f *notaryFlags) { f.clocks = 0 }, "--max-clock-difference"},
 		{"open to others", func(f *notaryFlags) { f.listen.Address = "0.0.0.0:8080" }, "--tls-cert"},
@@ -63,9 +66,14 @@ func TestNotaryCommandIsUsedRightly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := notaryFlags{
-				kafkaFlags: kafkaFlags{brokers: "127.0.0.1:1"}, key: keys.SignerFlags{Key: filepath.Join(dir, "absent.key")},
+				key:    keys.SignerFlags{Key: filepath.Join(dir, "absent.key")},
 				listen: cli.Listener{Address: "127.0.0.1:0"}, dir: filepath.Join(dir, "notary"), origin: "log.example.org", trust: []string{pub},
 				batchSize: 10, batchAge: time.Millisecond, checkpoints: time.Second, clocks: time.Minute,
+			}
+			kafka := pflag.NewFlagSet("", pflag.ContinueOnError)
+			f.Register(kafka)
+			if err := kafka.Set("kafka", "127.0.0.1:1"); err != nil {
+				t.Fatal(err)
 			}
 			c.spoil(&f)
 			err := f.run(t.Context(), keys.Secrets{Getenv: func(string) string { return "" }, Now: time.Now})

@@ -14,19 +14,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/brokers"
 	"github.com/assay-bench/assay/cmd/internal/cli/publish"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 )
 
 // kafkaOutlet lets a node's commands deliver to Kafka.
-type kafkaOutlet struct{ kafkaFlags }
-
-func (o *kafkaOutlet) Register(fs *pflag.FlagSet) { o.register(fs) }
-func (o *kafkaOutlet) Given() bool                { return o.given() }
+type kafkaOutlet struct{ brokers.Flags }
 
 func (o *kafkaOutlet) Open() (publish.SinkCloser, error) {
-	c, err := o.config()
+	c, err := o.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +40,7 @@ type publishFlags struct {
 
 func (f *publishFlags) add(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	f.register(fs)
+	f.Register(fs)
 	fs.StringVar(&f.outbox, "outbox", "", "`directory` of the outbox (default ~/.local/state/assay/outbox)")
 	fs.DurationVar(&f.wait, "deliver-timeout", time.Minute, "how long to wait until everything is acknowledged")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
