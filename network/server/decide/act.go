@@ -14,23 +14,27 @@ import (
 	"github.com/assay-bench/assay/network/store"
 )
 
-// liftFor is how long a person's word holds the breaker open. After it the breaker
-// judges by its counts again.
-const liftFor = time.Hour
+// A decider is what the server asks.
+var (
+	_ server.Decider = (*Decider)(nil)
+	_ server.Rules   = (*Decider)(nil)
+)
+
+// afterwards is how soon an override ends that a person takes back.
+const afterwards = time.Second
 
 // Act carries out what a person decided about a node.
 func (d *Decider) Act(ctx context.Context, a server.Act) error {
-	scope := store.Scope{All: a.By.All, Owners: a.By.Owners}
 	if a.Action.Action == api.ActionActionStop {
-		return d.stop(ctx, a, scope)
+		return d.stop(ctx, a)
 	}
-	e, err := d.event(a)
-	if err != nil {
-		return err
-	}
-	h := Happening{Node: a.Node, Scope: scope, Event: e, Actor: a.By.ID, Audit: a.Trail.Audit}
+	h := Happening{Node: a.Node, Scope: scopeOf(a.By), Actor: a.By.ID, Audit: a.Trail.Audit}
 	if a.Action.Replica != nil {
 		h.Replica = *a.Action.Replica
+	}
+	var err error
+	if h.Event, err = d.eventOf(ctx, a, h); err != nil {
+		return err
 	}
 	out, err := d.Happen(ctx, h)
 	if err != nil {
@@ -42,89 +46,114 @@ func (d *Decider) Act(ctx context.Context, a server.Act) error {
 	return nil
 }
 
-// kinds are the events of actions.
-var kinds = map[api.ActionAction]control.Kind{
-	api.ActionActionDrain:      control.EventDrain,
-	api.ActionActionUndrain:    control.EventUndrain,
-	api.ActionActionRetire:     control.EventRetire,
-	api.ActionActionQuarantine: control.EventQuarantine,
-	api.ActionActionReadmit:    control.EventReadmit,
-	api.ActionActionApprove:    control.EventApprove,
-	api.ActionActionOverride:   control.EventOverrideSet,
-	api.ActionActionCheck:      control.EventVerificationRequested,
-}
+func scopeOf(p server.Principal) store.Scope { return store.Scope{All: p.All, Owners: p.Owners} }
 
-// event is a person's action as control knows it.
-func (d *Decider) event(a server.Act) (control.Event, error) {
-	kind, ok := kinds[a.Action.Action]
-	if !ok {
-		return control.Event{}, fmt.Errorf("%w: an override ends at its time; to end it now, quarantine the node or readmit it", server.ErrRefused)
-	}
-	now := d.now()
-	e := control.Event{Kind: kind, At: now, Actor: person(a.By), Reason: a.Action.Reason}
-	if a.Action.Seconds != nil {
-		e.Until = now.Add(time.Duration(*a.Action.Seconds) * time.Second)
-	}
-	if kind != control.EventOverrideSet {
-		return e, nil
-	}
-	if a.Action.State == nil || a.Action.Seconds == nil {
-		return e, fmt.Errorf("%w: an override needs a state (quarantined, or admitted to keep it in rotation) and seconds", server.ErrRefused)
-	}
-	switch *a.Action.State {
-	case api.AdmissionQuarantined:
-		e.Override = control.OverrideOut
-	case api.AdmissionAdmitted, api.AdmissionDegraded:
-		e.Override = control.OverrideKeep
-	default:
-		return e, fmt.Errorf("%w: an override keeps a node in rotation (admitted) or out of it (quarantined), not %s", server.ErrRefused, *a.Action.State)
-	}
-	return e, nil
-}
-
-// person is who acts. An API token stands for whoever holds it.
-func person(p server.Principal) control.Actor {
+// personOf is who decides: a program with a token stands for whoever gave it one.
+func personOf(p server.Principal) control.Actor {
 	_, id, _ := strings.Cut(p.ID, ":")
 	return control.Actor{Kind: control.ActorPerson, ID: id}
 }
 
-// stop has a check of the node end at once.
-func (d *Decider) stop(ctx context.Context, a server.Act, scope store.Scope) error {
+// eventOf is a person's word as control knows it.
+func (d *Decider) eventOf(ctx context.Context, a server.Act, h Happening) (control.Event, error) {
 	now := d.now()
-	return d.store.AddCommand(ctx, scope, store.Command{
-		ID: d.newID(now), Node: a.Node, Kind: "stop",
-		Reason: a.Action.Reason, Created: now, Expires: now.Add(stopLife),
-	}, a.Trail)
-}
-
-// Test says what a policy would have decided in the last days.
-func (d *Decider) Test(ctx context.Context, p control.Policy, days int) (api.PolicyTest, error) {
-	trial, err := d.Try(ctx, p, d.now().AddDate(0, 0, -days))
-	if err != nil {
-		return api.PolicyTest{}, err
+	e := control.Event{At: now, Actor: personOf(a.By), Reason: a.Action.Reason}
+	if a.Action.Seconds != nil {
+		e.Until = now.Add(time.Duration(*a.Action.Seconds) * time.Second)
 	}
-	out := api.PolicyTest{Events: trial.Events, Nodes: trial.Nodes, Decisions: []api.PolicyDifference{}}
-	for _, diff := range trial.Differences {
-		row := api.PolicyDifference{Node: diff.ID, Time: trial.To, Now: string(diff.OldEnd), Then: string(diff.NewEnd)}
-		if n := len(diff.New); n > 0 {
-			row.Time, row.Reasons = diff.New[n-1].At, &diff.New[n-1].Reasons
+	switch a.Action.Action {
+	case api.ActionActionDrain:
+		e.Kind = control.EventDrain
+	case api.ActionActionUndrain:
+		e.Kind = control.EventUndrain
+	case api.ActionActionRetire:
+		e.Kind = control.EventRetire
+	case api.ActionActionQuarantine:
+		e.Kind = control.EventQuarantine
+	case api.ActionActionReadmit:
+		e.Kind = control.EventReadmit
+	case api.ActionActionApprove:
+		e.Kind = control.EventApprove
+	case api.ActionActionCheck:
+		e.Kind = control.EventVerificationRequested
+	case api.ActionActionOverride:
+		e.Kind, e.Override = control.EventOverrideSet, control.OverrideKeep
+		if a.Action.State != nil && control.Admission(*a.Action.State) == control.Quarantined {
+			e.Override = control.OverrideOut
 		}
-		out.Decisions = append(out.Decisions, row)
+		if a.Action.Seconds == nil {
+			return e, fmt.Errorf("%w: an override needs an end: give seconds", server.ErrRefused)
+		}
+	case api.ActionActionClearOverride:
+		return d.cleared(ctx, h, e, now)
+	default:
+		return e, fmt.Errorf("%w: %q is no action that this server knows", server.ErrRefused, a.Action.Action)
 	}
-	return out, nil
+	return e, nil
 }
 
-// Reset lets the breaker go for a while, by a person's word.
+// cleared ends an override: one that keeps a node in ends at once, and one that
+// keeps it out leads to a verification, never straight back.
+func (d *Decider) cleared(ctx context.Context, h Happening, e control.Event, now time.Time) (control.Event, error) {
+	s, err := d.read(ctx, h)
+	if err != nil {
+		return e, err
+	}
+	switch o := s.node.Override; {
+	case o == nil:
+		return e, fmt.Errorf("%w: there is no override", server.ErrRefused)
+	case o.Kind == control.OverrideOut:
+		e.Kind = control.EventReadmit
+	default:
+		e.Kind, e.Override, e.Until = control.EventOverrideSet, o.Kind, now.Add(afterwards)
+	}
+	return e, nil
+}
+
+// stop tells an agent to end its check at once. It changes no state.
+func (d *Decider) stop(ctx context.Context, a server.Act) error {
+	now := d.now()
+	t, err := d.signedTrail(ctx, a.Trail)
+	if err != nil {
+		return err
+	}
+	return d.store.AddCommand(ctx, scopeOf(a.By), store.Command{ID: d.newID(now), Node: a.Node, Kind: "stop", Reason: a.Action.Reason, Created: now, Expires: now.Add(stopLife)}, t)
+}
+
+// signedTrail adds to each audit entry its statement for the ledger.
+func (d *Decider) signedTrail(ctx context.Context, t store.Trail) (store.Trail, error) {
+	for _, e := range t.Audit {
+		rec, err := d.Signed(ctx, e)
+		if err != nil {
+			return t, err
+		}
+		t.Outbox = append(t.Outbox, rec)
+	}
+	return t, nil
+}
+
+// Reset lets the breaker go until it would be lifted the longest.
 func (d *Decider) Reset(ctx context.Context, by server.Principal, _ string, t store.Trail) error {
+	t, err := d.signedTrail(ctx, t)
+	if err != nil {
+		return err
+	}
 	for try := 0; ; try++ {
-		err := d.reset(ctx, by, t)
-		if !errors.Is(err, store.ErrConflict) || try >= maxTries {
+		err := d.lift(ctx, personOf(by), t)
+		if try >= maxTries || !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 	}
 }
 
-func (d *Decider) reset(ctx context.Context, by server.Principal, t store.Trail) error {
+// liftFor is how long a breaker that a person has let go holds nothing.
+const liftFor = time.Hour
+
+func (d *Decider) lift(ctx context.Context, by control.Actor, t store.Trail) error {
+	p, err := d.inForce(ctx)
+	if err != nil {
+		return err
+	}
 	row, err := d.store.Breaker(ctx)
 	if err != nil {
 		return err
@@ -133,19 +162,67 @@ func (d *Decider) reset(ctx context.Context, by server.Principal, t store.Trail)
 	if err := json.Unmarshal(row.Body, &b); err != nil {
 		return fmt.Errorf("the breaker: %w", err)
 	}
-	b.Version = row.Version
-	p, err := d.inForce(ctx)
-	if err != nil {
-		return err
-	}
 	now := d.now()
-	lifted, err := b.Lift(p, person(by), now.Add(min(liftFor, time.Duration(p.Override.Max))), now)
-	if err != nil {
+	if b, err = b.Lift(p, by, now.Add(min(liftFor, time.Duration(p.Override.Max))), now); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
-	body, err := json.Marshal(lifted)
+	body, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
 	return d.store.SetBreaker(ctx, row.Version, body, now, t)
+}
+
+// maxDifferences bounds what a trial of a policy shows.
+const maxDifferences = 1000
+
+// Test says what a policy would have decided in the last days.
+func (d *Decider) Test(ctx context.Context, p control.Policy, days int) (api.PolicyTest, error) {
+	trial, err := d.Try(ctx, p, d.now().AddDate(0, 0, -max(1, days)))
+	if err != nil {
+		return api.PolicyTest{}, err
+	}
+	out := api.PolicyTest{Events: trial.Events, Nodes: trial.Nodes, Decisions: []api.PolicyDifference{}}
+	for _, diff := range trial.Differences {
+		for _, m := range moves(diff) {
+			if len(out.Decisions) >= maxDifferences {
+				return out, nil
+			}
+			out.Decisions = append(out.Decisions, api.PolicyDifference{Node: diff.ID, Time: m.at, Now: m.now, Then: m.then, Reasons: &m.reasons})
+		}
+	}
+	return out, nil
+}
+
+// move is a moment at which two policies have different opinions.
+type move struct {
+	at        time.Time
+	now, then string
+	reasons   []string
+}
+
+// moves merges what both decided about a node.
+func moves(d control.Difference) (out []move) {
+	i, j := 0, 0
+	var now, then string
+	for i < len(d.Old) || j < len(d.New) {
+		var m move
+		switch {
+		case j >= len(d.New) || i < len(d.Old) && !d.Old[i].At.After(d.New[j].At):
+			m.at, m.reasons = d.Old[i].At, d.Old[i].Reasons
+			if j < len(d.New) && d.New[j].At.Equal(m.at) {
+				then = d.New[j].To
+				j++
+			}
+			now = d.Old[i].To
+			i++
+		default:
+			m.at, m.reasons, then = d.New[j].At, d.New[j].Reasons, d.New[j].To
+			j++
+		}
+		if m.now, m.then = now, then; now != then {
+			out = append(out, m)
+		}
+	}
+	return out
 }
