@@ -77,6 +77,9 @@ func (s *Server) RotateKey(ctx context.Context, r api.RotateKeyRequestObject) (a
 	if trailed(ctx, err) != nil {
 		return nil, err
 	}
+	if err := s.store.EndLogins(ctx, r.Node, k.ID, now); err != nil {
+		return nil, err // it is sent again, and gets the same statement
+	}
 	return api.RotateKey200ApplicationoctetStreamResponse{Body: bytes.NewReader(b), ContentLength: int64(len(b))}, nil
 }
 

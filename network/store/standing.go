@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/assay-bench/assay/internal/database"
 )
@@ -30,4 +31,12 @@ func (s *Store) Standings(ctx context.Context, nodes []string) (map[string]Stand
 		return err
 	})
 	return found, err
+}
+
+// EndLogins ends the log-ins of a node that were made by other keys than one.
+func (s *Store) EndLogins(ctx context.Context, node, except string, when time.Time) error {
+	return s.repeat(ctx, "end the log-ins of node "+node, func(q database.Query) error {
+		_, err := q.ExecContext(ctx, "UPDATE tokens SET revoked_at = $3 WHERE kind = 'login' AND node = $1 AND node_key <> $2 AND revoked_at IS NULL", node, except, micros(when))
+		return err
+	})
 }

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/assay-bench/assay/cmd/internal/cli"
+)
+
+// run runs the command as the program does.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := cli.Root("assay", nil, New())
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code = cli.Run(t.Context(), root, args)
+	return code, out.String(), errs.String()
+}
+
+// The admin's token is in its file, which is its owner's only, and nowhere else.
+func TestInit(t *testing.T) {
+	dir := t.TempDir()
+	db, token := "sqlite:"+filepath.Join(dir, "a.db"), filepath.Join(dir, "admin")
+	code, stdout, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", token, "--origin", "example.test")
+	if code != 0 {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	b, err := os.ReadFile(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.TrimSpace(string(b))
+	if secret == "" || strings.Contains(stdout+stderr, secret) {
+		t.Errorf("the token was printed: %s%s", stdout, stderr)
+	}
+	for _, name := range []string{token, filepath.Join(dir, "a.db.keys", "enrol.key"), filepath.Join(dir, "a.db.keys", "server.key"), filepath.Join(dir, "a.db.keys", "passphrase")} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", name, info, err)
+		}
+	}
+	file, err := os.ReadFile(filepath.Join(dir, "a.db"))
+	if err != nil || bytes.Contains(file, []byte(secret)) {
+		t.Errorf("the database has the token: %v", err)
+	}
+	if code, _, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", token); code != 1 || !strings.Contains(stderr, "is there already") {
+		t.Errorf("over the old token: %d %s", code, stderr)
+	}
+	// Another admin's token in place of a lost one; the keys stay.
+	before := tree(t, filepath.Join(dir, "a.db.keys"))
+	if code, _, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", token+"2"); code != 0 {
+		t.Errorf("%d %s", code, stderr)
+	}
+	if after := tree(t, filepath.Join(dir, "a.db.keys")); after != before {
+		t.Error("the keys were replaced")
+	}
+	if code, _, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", token+"3", "--origin", "other"); code != 1 || !strings.Contains(stderr, "example.test already") {
+		t.Errorf("another origin: %d %s", code, stderr)
+	}
+}
+
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		all.WriteString(path)
+		all.Write(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_STATE_HOME", "")
+	db := "sqlite:" + filepath.Join(dir, "b.db")
+	for want, args := range map[string][]string{
+		"--database URL is needed":    {"server"},
+		"can be reached by others":    {"server", "--database", db, "--listen", "0.0.0.0:0"},
+		"server init":                 {"server", "--database", db, "--listen", ":0"},
+		"not a database URL":          {"server", "--database", "mysql://x"},
+		"--admin-token-file FILE":     {"server", "init", "--database", db},
+		"without tokens of their own": {"server", "--database", db, "--listen-token-file", "x"},
+		"whole seconds":               {"server", "--database", db, "--heartbeat", "10ms"},
+		"--owner NAME":                {"server", "token", "create"},
+		"unknown command \"serve\"":   {"server", "serve"},
+		"it needs a policy's file":    {"server", "policy", "apply"},
+		"which server?":               {"server", "policy", "show"},
+		"a minute to 30 days":         {"server", "token", "create", "--owner", "me", "--valid", "1s"},
+		"1 to 200 letters":            {"server", "init", "--database", db, "--admin-token-file", filepath.Join(dir, "t"), "--origin", "two words"},
+	} {
+		if code, _, stderr := run(t, args...); code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: %d %s, and not %q", args, code, stderr, want)
+		}
+	}
+}
+
+// The whole way: a server that was just made answers, makes a token and ends in
+// order.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	db, admin := "sqlite:"+filepath.Join(dir, "a.db"), filepath.Join(dir, "admin")
+	if code, _, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", admin); code != 0 {
+		t.Fatal(stderr)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	root := cli.Root("assay", nil, New())
+	root.SetErr(w)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Run(ctx, root, []string{"server", "--database", db, "--listen", ":0"})
+		w.Close()
+	}()
+	line := make([]byte, 4096)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, ok := strings.Cut(strings.TrimSpace(string(line[:n])), "answers at ")
+	if !ok {
+		t.Fatalf("%s", line[:n])
+	}
+	code, token, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "me")
+	if code != 0 || !strings.HasPrefix(token, "assay_enrol_") || strings.Count(token, "\n") != 1 {
+		t.Errorf("%d %q %s", code, token, stderr)
+	}
+	out := filepath.Join(dir, "enrol")
+	if code, printed, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "me", "--out", out); code != 0 || printed != "" {
+		t.Errorf("%d %q %s", code, printed, stderr)
+	}
+	if code, printed, stderr := run(t, "server", "policy", "show", "--server", url, "--token-file", admin); code != 0 || !strings.Contains(printed, "assay/policy/v1") {
+		t.Errorf("%d %q %s", code, printed, stderr)
+	}
+	cancel()
+	select {
+	case code := <-ended:
+		if code != 0 {
+			t.Errorf("it ended with %d", code)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it does not end")
+	}
+}
