@@ -54,6 +54,12 @@ func TestNobodyIsSilentAfterAReturn(t *testing.T) {
 	if got := Silence(p, Breaker{}, views, Up{now.Add(-90 * time.Second), longUp.Database}, now); !slices.Equal(got.Silent, []string{"n00"}) {
 		t.Errorf("three heart-beats after: %+v", got)
 	}
+	// Three it is, even by a policy that would not be read.
+	hasty := p
+	hasty.Silence.Missed = 1
+	if got := Silence(hasty, Breaker{}, views, Up{now.Add(-89 * time.Second), longUp.Database}, now); len(got.Silent) != 0 {
+		t.Errorf("%+v", got)
+	}
 	// A policy with more missed heart-beats waits for as many after the return.
 	p.Silence.Missed = 5
 	if got := Silence(p, Breaker{}, views, Up{now.Add(-100 * time.Second), longUp.Database}, now); len(got.Silent) != 0 {
@@ -229,5 +235,23 @@ func TestLiftingTheBreaker(t *testing.T) {
 	}
 	if holds, why := got.Holds(p, atNow.Add(time.Hour)); !holds || why == "" {
 		t.Error("it does not hold afterwards")
+	}
+}
+
+// After a restore the counts are made anew.
+func TestRecount(t *testing.T) {
+	var nodes []Node
+	for _, a := range []Admission{Pending, Admitted, Degraded, Quarantined, Reverifying} {
+		nodes = append(nodes, nodeIn(a))
+	}
+	newcomer, retired := nodeIn(Quarantined), nodeIn(Quarantined)
+	newcomer.Member, retired.Intent = false, Retired
+	nodes = append(nodes, newcomer, retired)
+	got := Breaker{Members: 99, Version: 4}.Recount(nodes)
+	if got.Members != 4 || got.Out != 2 || got.Version != 5 {
+		t.Errorf("%+v", got)
+	}
+	if again := got.Recount(nodes); again != got {
+		t.Errorf("%+v", again)
 	}
 }

@@ -164,6 +164,10 @@ func TestApprovalReplacesABaselineAndNothingElse(t *testing.T) {
 		t.Error("it is not verified again")
 	}
 	w.report(GradeUnbased).is(Admitted)
+	// So does one for a report from before the verification that is under way.
+	w = walkFrom(t, nodeIn(Verifying)).report(GradeUnbased).later(time.Minute)
+	w.do(Event{Kind: EventVerificationRequested, Reason: "the engine was changed"}).do(Event{Kind: EventApprove}).is(Pending)
+	w.report(GradeUnbased).is(Admitted)
 }
 
 func TestAReportThatBeganBeforeItWasAskedForVerifiesNothing(t *testing.T) {
