@@ -35,16 +35,6 @@ const (
 	EventPolicyChanged        Kind = "policy_changed"
 )
 
-// Kinds lists every kind of event.
-func Kinds() []Kind {
-	return []Kind{
-		EventEnrolled, EventReport, EventAnomaly, EventHeartbeat, EventSilence,
-		EventVerificationRequested, EventVerificationStarted, EventDrained,
-		EventDrain, EventUndrain, EventRetire, EventQuarantine, EventReadmit, EventApprove, EventOverrideSet,
-		EventTick, EventVerificationTimedOut, EventOverrideExpired, EventDrainDeadline, EventPolicyChanged,
-	}
-}
-
 // personal says whether only a person may cause it.
 func (k Kind) personal() bool {
 	switch k {

@@ -174,7 +174,7 @@ func (s *step) transition(fact Fact, from, to string, reasons []string) {
 		Fact: fact, From: from, To: to, Event: s.src.Kind, At: s.now, Actor: s.src.Actor,
 		Reasons: reasons, Evidence: evidence, PolicyVersion: s.p.Version,
 	})
-	what := string(to)
+	what := to
 	if len(reasons) > 0 {
 		what += ": " + reasons[0]
 	}

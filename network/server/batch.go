@@ -15,7 +15,6 @@ type batcher[I, O any] struct {
 	most  int                                     // in one batch
 	do    func(context.Context, []I) ([]O, error) // an output for each input, in order
 	in    chan batched[I, O]
-	now   func() time.Time
 }
 
 type batched[I, O any] struct {

@@ -126,7 +126,7 @@ func (s *Server) uploads(ctx context.Context, r store.Report) ([]upload, error) 
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, evidence.ErrAbsent) {
+		if !errors.Is(err, evidence.ErrAbsent) && !errors.Is(err, evidence.ErrDamaged) {
 			return nil, s.storageAway(err)
 		}
 		l, err := s.o.Evidence.Presign(ctx, o)

@@ -85,6 +85,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.route(rec, r)
 }
 
+// Route is the pattern of what will answer a request; empty: nothing will.
+func (s *Server) Route(r *http.Request) string {
+	_, pattern := s.mux.Handler(r)
+	return pattern
+}
+
 // route finds what answers, and answers by itself where there is nothing.
 func (s *Server) route(w *recorder, r *http.Request) {
 	h, pattern := s.mux.Handler(r)

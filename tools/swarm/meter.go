@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -39,7 +40,8 @@ func (m *meter) returned() {
 
 // reason keeps counts of failures few.
 func reason(err error) string {
-	if s, ok := err.(*statusError); ok {
+	var s *statusError
+	if errors.As(err, &s) {
 		return fmt.Sprint(s.status)
 	}
 	return "no answer"

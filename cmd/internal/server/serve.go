@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/network/server"
 	"github.com/assay-bench/assay/network/server/decide"
+	"github.com/assay-bench/assay/network/server/trace"
 )
 
 // listenToken is a flag of every listener that makes no sense here.
@@ -23,6 +25,7 @@ type serveFlags struct {
 	state
 	listen      cli.Listener
 	work        workFlags
+	collector   string
 	heartbeat   time.Duration
 	addressRate float64
 	personRate  float64
@@ -36,6 +39,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	_ = fs.MarkHidden(listenToken) // it was just registered
 	f.state.register(fs)
 	f.work.register(fs)
+	fs.StringVar(&f.collector, "otlp-endpoint", "", "tell the collector at this `URL` by OTLP over HTTP what each request took; without it nobody is told")
 	fs.DurationVar(&f.heartbeat, "heartbeat", server.DefaultHeartbeat, "how often agents tell that they are there")
 	fs.Float64Var(&f.addressRate, "address-rate", server.DefaultAddressRate.PerSecond, "requests a second of one address that nobody known sends: log-ins, enrolments, wrong tokens; 0: without a limit")
 	fs.Float64Var(&f.personRate, "person-rate", server.DefaultPersonRate.PerSecond, "requests a second of one person or token; 0: without a limit")
@@ -105,12 +109,36 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "the server %s answers at %s\n", id.Origin, l.URL)
-	return serve(ctx, s, w.decider, l)
+	h, end, err := f.traced(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return serve(ctx, s, w.decider, h, l)
+}
+
+// traced is the server with a span for each request, if a collector is named. end
+// sends what is left.
+func (f *serveFlags) traced(ctx context.Context, s *server.Server) (h http.Handler, end func(), err error) {
+	if f.collector == "" {
+		return s, func() {}, nil
+	}
+	t, err := trace.New(ctx, trace.Options{Endpoint: f.collector, Version: cli.Release, Log: cli.Log(ctx)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("--otlp-endpoint: %w", err)
+	}
+	return t.Wrap(s, s.Route), func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := t.Close(ctx); err != nil || t.Failed() > 0 {
+			cli.Log(ctx).Warn("traces were lost", "spans", t.Failed(), "error", err)
+		}
+	}, nil
 }
 
 // serve answers until ctx ends: then those who wait are answered, requests under way
 // end, and what they left is stored.
-func serve(ctx context.Context, s *server.Server, d *decide.Decider, l *cli.Listening) error {
+func serve(ctx context.Context, s *server.Server, d *decide.Decider, h http.Handler, l *cli.Listening) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -121,7 +149,7 @@ func serve(ctx context.Context, s *server.Server, d *decide.Decider, l *cli.List
 		both.Wait()
 	}()
 	end := context.AfterFunc(ctx, s.Quit)
-	err := l.Serve(ctx, s)
+	err := l.Serve(ctx, h)
 	end()
 	stop()
 	<-done

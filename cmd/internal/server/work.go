@@ -73,6 +73,7 @@ func (w *work) Close() error {
 type storage interface {
 	server.Evidence
 	decide.Evidence
+	Delete(context.Context, evidence.Object) error
 }
 
 // open makes everything that the flags ask for.
@@ -88,7 +89,7 @@ func (f *workFlags) open(ctx context.Context, st *store.Store, id server.Identit
 		return w, err
 	}
 	w.evidence = objects
-	o := decide.Options{Store: st, Signer: id.Own, Origin: id.Origin, Evidence: objects, Webhooks: webhook.Targets{}, Log: cli.Log(ctx)}
+	o := decide.Options{Store: st, Signer: id.Own, Origin: id.Origin, Evidence: objects, Discard: objects.Delete, Webhooks: webhook.Targets{}, Log: cli.Log(ctx)}
 	if err := f.hooks(&o); err != nil {
 		return w, err
 	}
