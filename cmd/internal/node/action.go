@@ -40,9 +40,9 @@ func newAction(a action) *cobra.Command {
 	var reason, replica, state string
 	var within time.Duration
 	cmd := &cobra.Command{
-		Use:   a.name + " NODE --reason WHY",
+		Use:   a.name + " NODE... --reason WHY",
 		Short: a.short,
-		Args:  cli.Takes(1, 1, "a node's id"),
+		Args:  cli.Takes(1, cli.Any, "nodes' ids"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(reason) == "" {
 				return errors.New("--reason WHY is needed: it is kept with the decision, for whoever asks later")
@@ -66,14 +66,19 @@ func newAction(a action) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := c.ActOnNodeWithResponse(cmd.Context(), args[0], body)
-			if err != nil {
-				return c.Answer(nil, nil, err)
+			for _, node := range args {
+				r, err := c.ActOnNodeWithResponse(cmd.Context(), node, body)
+				if err != nil {
+					return c.Answer(nil, nil, err)
+				}
+				if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
+					return fmt.Errorf("node %s: %w", node, err)
+				}
+				if err := answered(cmd.OutOrStdout(), f.format, r.JSON200); err != nil {
+					return err
+				}
 			}
-			if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
-				return err
-			}
-			return answered(cmd.OutOrStdout(), f.format, r.JSON200)
+			return nil
 		},
 	}
 	f.register(cmd)

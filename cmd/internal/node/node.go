@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,11 +63,17 @@ with who decided.`,
 func newList() *cobra.Command {
 	var f flags
 	var owner, state, contact string
-	var routable bool
+	var routable, ids bool
+	var waitFor int
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List nodes: state, intent, contact, whether they may be given requests",
-		Args:  cli.Takes(0, 0, "no words"),
+		Long: `List nodes: what is known of each, and whether it may be given requests.
+
+With --wait-for N it waits until so many are in the list, for scripts. Exit codes: 0
+listed; 1 used wrongly, or the server refused; 2 fewer than N when the time was over.`,
+		Args: cli.Takes(0, 0, "no words"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.open()
 			if err != nil {
@@ -89,22 +96,57 @@ func newList() *cobra.Command {
 			if cmd.Flags().Changed("routable") {
 				p.Routable = &routable
 			}
-			nodes, err := list(cmd.Context(), c, p)
-			if err != nil {
-				return err
+			nodes, waited := await(cmd.Context(), c, p, waitFor, timeout)
+			if waited != nil && nodes == nil {
+				return waited
 			}
-			if f.format == formatJSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), nodes)
-			}
-			return report.Text(cmd.OutOrStdout(), listPage(nodes))
+			return errors.Join(waited, show(cmd.OutOrStdout(), f.format, ids, nodes))
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&owner, "owner", "", "only those of this owner")
 	cmd.Flags().StringVar(&state, "state", "", "only those in this state of admission")
+	cmd.Flags().BoolVarP(&ids, "quiet", "q", false, "print ids only")
+	cmd.Flags().IntVar(&waitFor, "wait-for", 0, "wait until there are at least so `many`")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
 	cmd.Flags().StringVar(&contact, "contact", "", "only those that are seen, or silent")
 	cmd.Flags().BoolVar(&routable, "routable", false, "only those that may be given requests; with =false, only the others")
 	return cmd
+}
+
+// await lists until there are enough, or the time is over.
+func await(ctx context.Context, c *remote.Client, p api.ListNodesParams, enough int, timeout time.Duration) ([]api.Node, error) {
+	end := time.Now().Add(timeout)
+	for {
+		nodes, err := list(ctx, c, p)
+		if err != nil || len(nodes) >= enough {
+			return nodes, err
+		}
+		if !time.Now().Before(end) {
+			return nodes, cli.Unknown(fmt.Errorf("--wait-for %d: there are %d after %s; `assay node list` says what each waits for", enough, len(nodes), timeout))
+		}
+		select {
+		case <-ctx.Done():
+			return nodes, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// show prints a list.
+func show(w io.Writer, format string, ids bool, nodes []api.Node) error {
+	switch {
+	case ids:
+		for _, n := range nodes {
+			if _, err := fmt.Fprintln(w, n.Id); err != nil {
+				return err
+			}
+		}
+		return nil
+	case format == formatJSON:
+		return cli.WriteJSON(w, nodes)
+	}
+	return report.Text(w, listPage(nodes))
 }
 
 // list asks until there is no more.
