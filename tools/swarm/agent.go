@@ -46,11 +46,12 @@ func bearer(token string) api.RequestEditorFn {
 
 // ask makes one request and decodes its answer.
 func ask[T any](ctx context.Context, m *meter, kind string, limit time.Duration, do func(context.Context) (*http.Response, error)) (v T, err error) {
+	over := ctx // when the time is over, what is under way counts as nothing
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := time.Now()
 	defer func() {
-		if !errors.Is(ctx.Err(), context.Canceled) {
+		if err == nil || over.Err() == nil {
 			m.done(kind, time.Since(began), err)
 		}
 	}()
@@ -324,7 +325,11 @@ func (a *agent) upload(ctx context.Context, files map[string][]byte, up api.Uplo
 	for i := range up.Uploads {
 		u := &up.Uploads[i]
 		_, ok := reach[struct{}](ctx, a, "upload", timeout, func(ctx context.Context) (*http.Response, error) {
-			r, err := http.NewRequestWithContext(ctx, u.Method, u.Url, bytes.NewReader(files[u.Name]))
+			at, err := a.base.Parse(u.Url) // of a directory it is a reference
+			if err != nil {
+				return nil, err
+			}
+			r, err := http.NewRequestWithContext(ctx, u.Method, at.String(), bytes.NewReader(files[u.Name]))
 			if err != nil {
 				return nil, err
 			}

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -44,7 +46,11 @@ func reason(err error) string {
 	if errors.As(err, &s) {
 		return fmt.Sprint(s.status)
 	}
-	return "no answer"
+	var n net.Error
+	if errors.As(err, &n) || errors.Is(err, io.EOF) {
+		return "no answer"
+	}
+	return err.Error()
 }
 
 // times is how long requests of a kind took, in milliseconds.

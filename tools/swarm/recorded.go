@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -71,9 +71,8 @@ func record(ctx context.Context, scratch string) (*recorded, error) {
 		return nil, err
 	}
 	r.id = m.ID
-	created, err := json.Marshal(m.Created)
-	r.created = string(created)
-	return r, err
+	r.created = strconv.FormatInt(m.Created, 10)
+	return r, nil
 }
 
 // sign makes the run an agent's own and signs it: the records, and the files.
@@ -84,15 +83,12 @@ func (r *recorded) sign(ctx context.Context, node string, s ledger.Signer, key l
 	}
 	defer os.RemoveAll(dir)
 	id := ulid.Make().String()
-	created, err := json.Marshal(time.Now().UTC())
-	if err != nil {
-		return nil, nil, err
-	}
+	created := strconv.FormatInt(time.Now().UnixNano(), 10)
 	files := map[string][]byte{}
 	for name, b := range r.files {
 		b = bytes.ReplaceAll(b, []byte(r.id), []byte(id))
 		b = bytes.ReplaceAll(b, []byte(r.node), []byte(node))
-		b = bytes.ReplaceAll(b, []byte(r.created), created)
+		b = bytes.ReplaceAll(b, []byte(r.created), []byte(created))
 		files[name] = b
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			return nil, nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
@@ -35,6 +36,7 @@ const (
 // swarm is what all agents share.
 type swarm struct {
 	options
+	base   *url.URL
 	admin  *api.Client
 	shared *http.Client // for everything that is answered at once
 	waits  *http.Client // for polls, which hold a connection for long
@@ -60,6 +62,9 @@ func run(ctx context.Context, o options) (result, error) {
 	}
 	defer s.shared.CloseIdleConnections()
 	defer s.waits.CloseIdleConnections()
+	if s.base, err = url.Parse(o.server); err != nil {
+		return result{}, err
+	}
 	if s.admin, err = api.NewClient(o.server, api.WithHTTPClient(s.shared), api.WithRequestEditorFn(bearer(o.token))); err != nil {
 		return result{}, err
 	}
