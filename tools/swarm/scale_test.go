@@ -211,4 +211,3 @@ func raise(t *testing.T) {
 		t.Log(err)
 	}
 }
-
