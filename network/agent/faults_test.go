@@ -36,17 +36,18 @@ func TestKilledAtEachStep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var p *process
+			started := make(chan *process, 1)
 			killed := make(chan struct{})
 			var once sync.Once
 			f.step = func(name string) {
 				if name == step {
-					once.Do(func() { p.kill(); close(killed) }) // before it hears of it
+					once.Do(func() { (<-started).kill(); close(killed) }) // before it hears of it
 				}
 			}
 			// The command that makes the run; a check that was killed is asked for again.
 			first := f.order(api.CommandKindCheck, time.Hour)
-			p = startProcess(t, config)
+			p := startProcess(t, config)
+			started <- p
 			select {
 			case <-killed:
 			case <-time.After(2 * time.Minute):

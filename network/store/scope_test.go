@@ -17,7 +17,7 @@ var unscoped = map[string]string{
 	"CreateToken": "a token's scope is its own; who may give it is the server's to check", "ErasePerson": "people are no owner's; an admin's of all",
 
 	"Beats": "of nodes, from memory", "PutInventory": "by the node itself", "AddNodeKey": "by the node itself", "Deliver": "by the node itself",
-	"AnnounceReport": "by the node itself", "ConfirmReport": "by the node itself", "AckCommand": "by the node itself", "WaitingCommands": "by the nodes themselves",
+	"AnnounceReport": "by the node itself", "ConfirmReport": "by the node itself", "AckCommand": "by the node itself", "WaitingCommands": "by the nodes themselves", "Standings": "by the nodes themselves", "EndLogins": "by the node itself",
 
 	"Quiet": "the server's own work", "Returned": "the server's own work", "Unscored": "the server's own work", "ScoreReport": "the server's own work",
 	"EvidenceOf": "the server's own work", "PeerReports": "the server's own work", "UnneededEvidence": "the server's own work", "ForgetEvidence": "the server's own work",

@@ -27,10 +27,20 @@ type served struct {
 	t             *testing.T
 	program, dir  string
 	database, url string
+	args, env     []string // more of both
 	cmd           *exec.Cmd
 }
 
 func serve(t *testing.T) *served {
+	t.Helper()
+	s := prepare(t)
+	s.start()
+	t.Cleanup(func() { s.kill() })
+	return s
+}
+
+// prepare makes a server that does not run yet.
+func prepare(t *testing.T) *served {
 	t.Helper()
 	bin := os.Getenv("BIN")
 	if bin == "" {
@@ -46,8 +56,6 @@ func serve(t *testing.T) *served {
 	if err != nil {
 		t.Fatalf("server init: %v\n%s", err, out)
 	}
-	s.start()
-	t.Cleanup(func() { s.kill() })
 	return s
 }
 
@@ -61,9 +69,9 @@ func (s *served) start() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command(s.program, "server", "--database", s.database, "--state", s.path("state"),
-		"--listen", strings.TrimPrefix(s.url, "http://"), "--address-rate", "0", "--person-rate", "0")
-	s.cmd.Stderr = log
+	s.cmd = exec.Command(s.program, append([]string{"server", "--database", s.database, "--state", s.path("state"),
+		"--listen", strings.TrimPrefix(s.url, "http://"), "--address-rate", "0", "--person-rate", "0"}, s.args...)...)
+	s.cmd.Stderr, s.cmd.Env = log, append(os.Environ(), s.env...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
