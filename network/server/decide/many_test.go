@@ -31,8 +31,10 @@ func TestThreeDeciders(t *testing.T) {
 		var wait sync.WaitGroup
 		for range 3 {
 			wait.Go(func() {
-				for all.Err() == nil { // each dies now and then, and another takes its place
-					ctx, cancel := context.WithTimeout(all, time.Duration(100+rand.IntN(900))*time.Millisecond)
+				// Each dies now and then, and another takes its place, who lives a little
+				// longer: on a slow machine one report takes longer than the first ones live.
+				for turn := 1; all.Err() == nil; turn++ {
+					ctx, cancel := context.WithTimeout(all, time.Duration(turn*(100+rand.IntN(900)))*time.Millisecond)
 					run(ctx, n.decider(quick))
 					cancel()
 				}
@@ -62,7 +64,7 @@ func quick(o *Options) { o.Lease, o.Every = 100*time.Millisecond, 10*time.Millis
 // settled waits until every report is scored.
 func (n *network) settled() {
 	n.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(8 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		left, err := n.store.Unscored(n.Context(), time.Now().Add(-time.Hour), 100)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			n.Fatal(err)
