@@ -29,7 +29,10 @@ var laptop = strings.NewReplacer(
 )
 
 const agentFile = `
+profile: short
 scenario: short
+workload_profiles:
+  - {name: short, context_length: 64, expected_tokens: 16}
 test_scenarios:
   - {name: short, pattern: parallel, duration: 12s, levels: [4]}
 limits: {check_budget: 100%%, min_every: 1m}
@@ -75,7 +78,7 @@ func TestRealNetworkLife(t *testing.T) {
 	n.assay("node", "approve", n.node, "--reason", "the first of this network")
 	n.until("admitted", "")
 	n.check() // the next report has a baseline of its own
-	n.enginesRuns("150ms")
+	n.enginesRuns("100ms")
 	n.again()
 	for n.state() == "admitted" || n.state() == "degraded" {
 		n.check()

@@ -149,10 +149,12 @@ func (d *Decider) Judge(ctx context.Context, r store.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := d.keepScore(ctx, r, v, out); err != nil {
+	// The score comes last: a report that has one is never judged again, so that
+	// who dies before this line has done nothing that is not done again.
+	if err := d.keepBaseline(ctx, r.Node, v, out.Node); err != nil {
 		return err
 	}
-	return d.keepBaseline(ctx, r.Node, v, out)
+	return d.keepScore(ctx, r, v, out)
 }
 
 // keepScore writes what was made of a report.
@@ -302,12 +304,11 @@ func (d *Decider) baseline(ctx context.Context, p control.Policy, node, peer str
 
 // keepBaseline makes the figures of a good run of an admitted node its own
 // baseline, once: from then on it is compared with what it was when it was let in.
-func (d *Decider) keepBaseline(ctx context.Context, node string, v verdict, out control.Outcome) error {
-	j := out.Judgement
+func (d *Decider) keepBaseline(ctx context.Context, node string, v verdict, n control.Node) error {
 	switch {
-	case v.own || v.scored.Figures == nil || j == nil || out.Node.Admission != control.Admitted || out.Node.Last == nil || out.Node.Last.Run != v.scored.Measured.Run:
+	case v.own || v.scored.Figures == nil || n.Admission != control.Admitted || n.Last == nil || n.Last.Run != v.scored.Measured.Run:
 		return nil
-	case j.Grade != control.GradeGood && (j.Grade != control.GradeUnbased || out.Node.Approval == nil):
+	case n.Last.Grade != control.GradeGood && (n.Last.Grade != control.GradeUnbased || n.Approval == nil):
 		return nil
 	}
 	b := *v.scored.Figures

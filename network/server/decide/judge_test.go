@@ -345,3 +345,37 @@ func TestReportCountsOnce(t *testing.T) {
 	}
 	m.is(control.Admitted) // one bad report is not two
 }
+
+// TestBaselineSurvivesACrash: whoever judged a report died between the decision and
+// the baseline. The next one makes it, of the same report, and not of a slow one that
+// comes later.
+func TestBaselineSurvivesACrash(t *testing.T) {
+	n := newNetwork(t, nil)
+	m := n.enrol()
+	m.measured(measurement{slow: 1})
+	if out := m.act(control.Event{Kind: control.EventApprove, Reason: "it is ours"}); out.Refused {
+		t.Fatal(out.Why)
+	}
+	m.is(control.Admitted)
+	m.clock.pass(time.Minute)
+	r := m.report(m.run(measurement{slow: 1}), nil)
+	p, err := m.d.inForce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := m.d.verdict(t.Context(), p, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.d.Happen(t.Context(), Happening{
+		Node: r.Node, Scope: everybody, Report: &r,
+		Event: control.Event{Kind: control.EventReport, Actor: control.Actor{Kind: control.ActorServer}, Report: &v.scored.Measured},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m.judged(r)
+	for range 2 {
+		m.measured(measurement{slow: 10})
+	}
+	m.is(control.Quarantined)
+}
