@@ -42,9 +42,10 @@ func (a *Agent) beat(ctx context.Context) {
 		}
 		wait = jittered(a.interval(), a.link.chance())
 		if err != nil {
-			a.link.mu.Lock()
-			wait = pause(a.link.failures, max(0, time.Until(a.link.notUntil)), a.link.spread, a.link.chance())
-			a.link.mu.Unlock()
+			if !a.link.rest(ctx) {
+				return
+			}
+			wait = 0
 		}
 	}
 }

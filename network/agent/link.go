@@ -67,6 +67,7 @@ type link struct {
 
 	mu       sync.Mutex
 	notUntil time.Time // the server asked for patience
+	away     time.Time // the server did not answer: until then nobody of us asks it
 	failures int       // in a row
 	lastErr  error
 	lastOK   time.Time
@@ -113,7 +114,7 @@ func newLink(address, ca string, spread time.Duration, proxy func(*http.Request)
 // zero T.
 func call[T any](ctx context.Context, l *link, doing string, timeout time.Duration, do func(context.Context) (*http.Response, error)) (T, error) {
 	var v T
-	b, _, err := l.exchange(ctx, doing, timeout, do)
+	b, err := l.exchange(ctx, doing, timeout, do)
 	if err != nil || len(b) == 0 {
 		return v, err
 	}
@@ -125,15 +126,34 @@ func call[T any](ctx context.Context, l *link, doing string, timeout time.Durati
 	return v, nil
 }
 
-// exchange makes a request and gives the bytes of a success.
-func (l *link) exchange(ctx context.Context, doing string, timeout time.Duration, do func(context.Context) (*http.Response, error)) ([]byte, http.Header, error) {
+// exchange makes a request of the server and gives the bytes of a success.
+func (l *link) exchange(ctx context.Context, doing string, timeout time.Duration, do func(context.Context) (*http.Response, error)) ([]byte, error) {
+	if err := l.hold(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	b, err := transfer(ctx, doing, timeout, do)
+	var se *ServerError
+	switch {
+	case ctx.Err() != nil: // it is we who end
+	case err == nil:
+		l.worked()
+	case !errors.As(err, &se):
+		l.lost(err)
+	case se.Status >= 500 || se.Status == http.StatusTooManyRequests || se.Status < 400:
+		l.failed(err, se.RetryAfter)
+	default:
+		l.worked() // it is there, and says no
+	}
+	return b, err
+}
+
+// transfer makes a request of the server or of a storage.
+func transfer(ctx context.Context, doing string, timeout time.Duration, do func(context.Context) (*http.Response, error)) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	res, err := do(ctx)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", doing, err)
-		l.failed(err, 0)
-		return nil, nil, err
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
@@ -141,24 +161,16 @@ func (l *link) exchange(ctx context.Context, doing string, timeout time.Duration
 		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", doing, err)
-		l.failed(err, 0)
-		return nil, nil, err
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	if res.StatusCode/100 == 2 {
-		l.worked()
-		return b, res.Header, nil
+		return b, nil
 	}
 	se := &ServerError{Doing: doing, Status: res.StatusCode, Detail: problem(res.Header, b), RetryAfter: retryAfter(res.Header, time.Now())}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		se.Detail = "a redirect, which is not followed: give the agent the server's own address"
 	}
-	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests || res.StatusCode < 400 {
-		l.failed(se, se.RetryAfter)
-	} else {
-		l.worked() // it is there, and says no
-	}
-	return nil, nil, se
+	return nil, se
 }
 
 // problem is what an answer says in words.
@@ -211,24 +223,55 @@ func (l *link) contact() (ok time.Time, failures int, err error) {
 	return l.lastOK, l.failures, l.lastErr
 }
 
-// pause is how long to wait after a failure. Many agents lose their server in one
-// moment, and must not come back in one: each wait is drawn from the whole spread,
-// and from twice the spread when the server stays away. What the server asked for
-// comes first.
-func pause(failures int, patience, spread time.Duration, chance float64) time.Duration {
+// lost notes that the server did not answer. Many agents lose their server in one
+// moment, and must not come back in one. Each draws one time for all that it does:
+// if each of its loops drew its own, the first of them would come soon.
+func (l *link) lost(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failures++
+	l.lastErr = err
+	if now := time.Now(); now.After(l.away) {
+		l.away = now.Add(pause(l.failures, l.lastOK.IsZero(), l.spread, l.chance()))
+	}
+}
+
+// pause is how long to leave a server alone that did not answer: drawn from the
+// whole spread, and from twice the spread when it stays away. An agent that never
+// reached it is likely to have been started before it, by somebody who waits: it
+// begins with a thirtieth.
+func pause(failures int, never bool, spread time.Duration, chance float64) time.Duration {
 	width := spread
-	if failures > 3 {
+	switch {
+	case never && failures < 6:
+		width = min(spread, spread/30<<failures)
+	case failures > 3:
 		width = 2 * spread
 	}
-	return patience + time.Duration(chance*float64(width))
+	return time.Duration(chance * float64(width))
 }
 
 // rest waits after a failure, and reports false when ctx has ended.
 func (l *link) rest(ctx context.Context) bool {
 	l.mu.Lock()
-	wait := pause(l.failures, max(0, time.Until(l.notUntil)), l.spread, l.chance())
+	now := time.Now()
+	wait := l.away.Sub(now)
+	if wait <= 0 {
+		wait = max(0, l.notUntil.Sub(now)) + time.Duration(l.chance()*float64(l.spread))
+	}
 	l.mu.Unlock()
 	return sleep(ctx, wait)
+}
+
+// hold waits for the time that was drawn when the server did not answer.
+func (l *link) hold(ctx context.Context) error {
+	l.mu.Lock()
+	wait := time.Until(l.away)
+	l.mu.Unlock()
+	if wait > 0 && !sleep(ctx, wait) {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // patient waits for as long as the server asked to be left alone.

@@ -2,6 +2,9 @@ package agent
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -100,21 +103,48 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// Agents that lose their server in one moment come back over a minute or more.
+// Agents that lose their server in one moment come back over a minute or more,
+// however many requests of each fail.
 func TestReconnectionIsSpread(t *testing.T) {
+	lost := errors.New("no answer")
 	var waits []time.Duration
 	for i := range 1000 {
-		waits = append(waits, pause(1, 0, time.Minute, float64(i)/1000))
+		l := &link{spread: time.Minute, lastOK: time.Now(), chance: func() float64 { return float64(i) / 1000 }}
+		l.lost(lost)
+		l.chance = func() float64 { return 0 }
+		for range 3 { // its other loops
+			l.lost(lost)
+		}
+		waits = append(waits, time.Until(l.away))
 	}
 	slices.Sort(waits)
 	if spread := waits[989] - waits[10]; spread < 58*time.Second {
 		t.Errorf("98%% come back within %v", spread)
 	}
-	if got := pause(1, 5*time.Second, time.Minute, 0); got != 5*time.Second {
-		t.Errorf("the server asked for 5s, and %v are waited", got)
-	}
-	if pause(9, 0, time.Minute, 1) <= time.Minute {
+	if pause(9, false, time.Minute, 1) <= time.Minute {
 		t.Error("a server that stays away is asked as often as before")
+	}
+	if got := pause(1, true, time.Minute, 1); got > 5*time.Second {
+		t.Errorf("who starts the agent before the server waits %v", got)
+	}
+}
+
+// While the time of an agent has not come, none of its requests is sent; its
+// storage, which is another machine, is asked.
+func TestNothingIsAskedOfAServerThatIsAway(t *testing.T) {
+	l := &link{spread: time.Hour, lastOK: time.Now(), chance: func() float64 { return 1 }}
+	fails := func(context.Context) (*http.Response, error) { return nil, errors.New("refused") }
+	if _, err := l.exchange(t.Context(), "one", time.Second, fails); err == nil {
+		t.Fatal("no answer is a success")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	asked := false
+	if _, err := l.exchange(ctx, "two", time.Second, func(context.Context) (*http.Response, error) { asked = true; return nil, errors.New("refused") }); err == nil || asked {
+		t.Errorf("asked %v, error %v", asked, err)
+	}
+	if _, failures, _ := l.contact(); failures != 1 {
+		t.Errorf("%d failures: one that we ended ourselves is none of the server's", failures)
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *session) rotate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	statement, _, err := s.link.exchange(ctx, "rotate the key", callTimeout, func(ctx context.Context) (*http.Response, error) {
+	statement, err := s.link.exchange(ctx, "rotate the key", callTimeout, func(ctx context.Context) (*http.Response, error) {
 		return s.link.client.RotateKeyWithBody(ctx, s.id.Node, "application/octet-stream", bytes.NewReader(proof), bearer(token))
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *session) rotate(ctx context.Context) error {
 // is fetched. s.busy is held, and the log-in is the new key's.
 func (s *session) adopt(ctx context.Context, next ledger.Signer) error {
 	token := s.token
-	statement, _, err := s.link.exchange(ctx, "fetch the key's statement", callTimeout, func(ctx context.Context) (*http.Response, error) {
+	statement, err := s.link.exchange(ctx, "fetch the key's statement", callTimeout, func(ctx context.Context) (*http.Response, error) {
 		return s.link.client.GetKeyStatement(ctx, s.id.Node, ledger.KeyID(next.Public()), bearer(token))
 	})
 	if err != nil {

@@ -156,7 +156,7 @@ func (l *link) put(ctx context.Context, root *os.Root, file api.File, method, ad
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	defer f.Close()
-	_, _, err = l.exchange(ctx, doing, uploadTimeout, func(ctx context.Context) (*http.Response, error) {
+	_, err = transfer(ctx, doing, uploadTimeout, func(ctx context.Context) (*http.Response, error) {
 		req, err := uploadRequest(ctx, u, f, file.Size, headers)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,18 +35,26 @@ func TestRealNetworkSchemathesis(t *testing.T) {
 	if err := os.WriteFile(file, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// A body that is too long is refused as such, before it is looked at.
+	config := filepath.Join(dir, "schemathesis.toml")
+	if err := os.WriteFile(config, []byte(`[checks]
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, who := range []struct {
 		name, token string
 		more        []string
 	}{
 		{"nobody", "", []string{"--exclude-checks", "positive_data_acceptance"}},
 		{"a viewer", n.token(api.NewTokenRoleViewer, "ours"), []string{"--exclude-checks", "positive_data_acceptance,ignored_auth"}},
-		{"an admin", n.admin, []string{"--exclude-checks", "positive_data_acceptance,ignored_auth"}},
 		// A poll waits on purpose.
 		{"a node", node.token, []string{"--exclude-checks", "positive_data_acceptance,ignored_auth", "--exclude-operation-id", "listCommands"}},
+		// It learns ids from answers, and would end its own token.
+		{"an admin", n.admin, []string{"--exclude-checks", "positive_data_acceptance,ignored_auth", "--exclude-operation-id", "deleteToken"}},
 	} {
 		t.Run(who.name, func(t *testing.T) {
-			args := []string{"run", file, "--url", n.url, "--phases", "examples,coverage,fuzzing", "--max-time", "30", "--request-timeout", "70", "--no-color", "--suppress-health-check", "all"}
+			args := []string{"--config-file", config, "run", file, "--url", n.url, "--phases", "examples,coverage,fuzzing", "--max-time", "30", "--request-timeout", "70", "--no-color", "--suppress-health-check", "all"}
 			if who.token != "" {
 				args = append(args, "-H", "Authorization: Bearer "+who.token)
 			}
@@ -55,6 +64,13 @@ func TestRealNetworkSchemathesis(t *testing.T) {
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
+			}
+			if who.token == "" {
+				return
+			}
+			// Whoever lost their token on the way was asked as nobody from then on.
+			if code := n.do("GET", "/api/v1/me", who.token, "", nil).status; code != http.StatusOK {
+				t.Errorf("at the end the token is answered %d", code)
 			}
 		})
 	}

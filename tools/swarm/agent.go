@@ -34,7 +34,8 @@ type agent struct {
 
 	mu     sync.Mutex
 	token  string
-	failed bool // the last request had no answer
+	failed bool      // the last request had no answer
+	away   time.Time // until then it asks nothing
 }
 
 func bearer(token string) api.RequestEditorFn {
@@ -166,10 +167,17 @@ func (a *agent) auth(ctx context.Context, r *http.Request) error {
 	return bearer(a.token)(ctx, r)
 }
 
-// reach makes a request, and after a failure lets the agent rest for a time by
-// chance, as real ones do: a server that returns must not be run over.
+// reach makes a request, and when there is no answer lets the agent rest for a time
+// by chance, one for all that it does, as real ones do: a server that returns must
+// not be run over.
 func reach[T any](ctx context.Context, a *agent, kind string, limit time.Duration, do func(context.Context) (*http.Response, error)) (v T, ok bool) {
 	for {
+		a.mu.Lock()
+		away := a.away
+		a.mu.Unlock()
+		if !pause(ctx, time.Until(away)) {
+			return v, false
+		}
 		v, err := ask[T](ctx, a.meter, kind, limit, do)
 		if err == nil {
 			a.answered()
@@ -178,12 +186,15 @@ func reach[T any](ctx context.Context, a *agent, kind string, limit time.Duratio
 		if ctx.Err() != nil {
 			return v, false
 		}
-		wait := time.Duration(rand.Float64() * float64(spread))
+		var wait time.Duration
 		var s *statusError
 		switch {
 		case !errors.As(err, &s):
 			a.mu.Lock()
 			a.failed = true
+			if now := time.Now(); now.After(a.away) {
+				a.away = now.Add(time.Duration(rand.Float64() * float64(spread)))
+			}
 			a.mu.Unlock()
 		case s.status == http.StatusUnauthorized:
 			if a.login(ctx) != nil {
@@ -289,9 +300,10 @@ func (a *agent) deliver(ctx context.Context) bool {
 		return a.calls.CreateReport(ctx, a.node, announced, a.auth)
 	})
 	for range 5 {
-		if !ok || !a.upload(ctx, files, up) {
+		if !ok {
 			return false
 		}
+		a.upload(ctx, files, up) // a link may have ended: what is missing then comes with new ones
 		if up, ok = reach[api.Uploads](ctx, a, "confirm", timeout, func(ctx context.Context) (*http.Response, error) {
 			return a.calls.ConfirmReport(ctx, a.node, up.Report, a.auth)
 		}); ok && len(up.Uploads) == 0 {
@@ -320,8 +332,8 @@ func announcement(r ledger.Record, files map[string][]byte) (api.Announcement, e
 	return a, nil
 }
 
-// upload puts files where the server wants them.
-func (a *agent) upload(ctx context.Context, files map[string][]byte, up api.Uploads) bool {
+// upload puts files where the server wants them, up to the first that is refused.
+func (a *agent) upload(ctx context.Context, files map[string][]byte, up api.Uploads) {
 	for i := range up.Uploads {
 		u := &up.Uploads[i]
 		_, ok := reach[struct{}](ctx, a, "upload", timeout, func(ctx context.Context) (*http.Response, error) {
@@ -339,8 +351,7 @@ func (a *agent) upload(ctx context.Context, files map[string][]byte, up api.Uplo
 			return a.shared.Do(r)
 		})
 		if !ok {
-			return false
+			return
 		}
 	}
-	return true
 }

@@ -68,10 +68,10 @@ type result struct {
 	Reports   int      // confirmed: every hash is stored
 	Waiting   int      // signed and not confirmed at the end
 	Delivered []string `json:"-"` // ids of the statements that were taken
-	// Spread is over how many seconds agents came back after failures: from the
-	// tenth to the ninetieth of a hundred.
-	Returned int
-	Spread   float64
+	// Spread is over how many seconds agents came back after failures, from the
+	// first to the last, and Most from the tenth to the ninetieth of a hundred.
+	Returned     int
+	Spread, Most float64
 }
 
 func (m *meter) result() result {
@@ -87,7 +87,8 @@ func (m *meter) result() result {
 	}
 	if n := len(m.back); n > 0 {
 		slices.SortFunc(m.back, time.Time.Compare)
-		r.Spread = m.back[n*9/10].Sub(m.back[n/10]).Seconds()
+		r.Spread = m.back[n-1].Sub(m.back[0]).Seconds()
+		r.Most = m.back[n*9/10].Sub(m.back[n/10]).Seconds()
 	}
 	return r
 }

@@ -176,7 +176,7 @@ func figures(t *testing.T, r result, cpu time.Duration, memory int64, o options)
 		}
 	}
 	say("%d agents, enrolled in %.0f s; %d reports confirmed; the server took %.1f s of a core from its start to its kill, and %d MB", r.Agents, r.Enrolled, r.Reports, cpu.Seconds(), memory>>20)
-	say("agents came back over %.0f s (10th to 90th of 100)", r.Spread)
+	say("agents came back over %.0f s, those from the 10th to the 90th of 100 over %.0f s", r.Spread, r.Most)
 	var kinds []string
 	for kind := range r.Requests {
 		kinds = append(kinds, kind)
