@@ -634,11 +634,21 @@ type Replica struct {
 
 // ReplicaFacts defines model for ReplicaFacts.
 type ReplicaFacts struct {
-	Contact    Contact   `json:"contact"`
-	Engine     *string   `json:"engine,omitempty"`
-	Intent     Intent    `json:"intent"`
-	Model      *string   `json:"model,omitempty"`
-	Name       string    `json:"name"`
+	Contact       Contact   `json:"contact"`
+	Engine        *string   `json:"engine,omitempty"`
+	EngineVersion *string   `json:"engine_version,omitempty"`
+	Gpus          *[]string `json:"gpus,omitempty"`
+	Intent        Intent    `json:"intent"`
+	Model         *string   `json:"model,omitempty"`
+	Name          string    `json:"name"`
+
+	// ReadmissionStep On the way back from quarantine; absent: full weight
+	ReadmissionStep *int `json:"readmission_step,omitempty"`
+
+	// Reasons Those of its last transition; first of all what its node is, where that is why it is not routable
+	Reasons []string `json:"reasons"`
+
+	// Routable Of its own facts and of its node's: it is never routable while its node is not
 	Routable   bool      `json:"routable"`
 	ServingUrl *string   `json:"serving_url,omitempty"`
 	State      Admission `json:"state"`

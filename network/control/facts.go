@@ -108,3 +108,13 @@ func Routable(f Facts) (ok bool, why string) {
 	}
 	return true, "it is admitted, serves and is seen"
 }
+
+// RoutableReplica says whether a replica may be given requests, and why or why
+// not: it is in rotation itself, and its node is. So whatever takes a node out
+// takes its replicas with it, without a transition of theirs.
+func RoutableReplica(node, replica Facts) (ok bool, why string) {
+	if ok, why := Routable(node); !ok {
+		return false, "its node is not routed: " + why
+	}
+	return Routable(replica)
+}

@@ -504,3 +504,33 @@ func TestVerificationsOfNodesInRotation(t *testing.T) {
 		t.Errorf("two commands have the id %s", ids[0])
 	}
 }
+
+// TestRoutableReplica: a replica is routed where it and its node are, over all
+// values of both.
+func TestRoutableReplica(t *testing.T) {
+	admissions := []Admission{Pending, Verifying, Admitted, Degraded, Quarantined, Reverifying, "", "new"}
+	intents := []Intent{Serve, Draining, Drained, Retired, "", "new"}
+	contacts := []Contact{Seen, Silent, "", "new"}
+	var all []Facts
+	for _, a := range admissions {
+		for _, i := range intents {
+			for _, c := range contacts {
+				all = append(all, Facts{a, i, c})
+			}
+		}
+	}
+	in := func(f Facts) bool {
+		return (f.Admission == Admitted || f.Admission == Degraded) && f.Intent == Serve && f.Contact == Seen
+	}
+	for _, n := range all {
+		for _, r := range all {
+			ok, why := RoutableReplica(n, r)
+			if ok != (in(n) && in(r)) || why == "" {
+				t.Fatalf("node %+v, replica %+v: %v, %q", n, r, ok, why)
+			}
+			if !in(n) && !strings.HasPrefix(why, "its node") {
+				t.Fatalf("node %+v, replica %+v: %q does not say that it is the node", n, r, why)
+			}
+		}
+	}
+}

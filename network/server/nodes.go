@@ -161,7 +161,11 @@ func (s *Server) detail(ctx context.Context, id string) (api.NodeDetail, error) 
 	}
 	d := api.NodeDetail{Node: nodeOf(n), Version: n.Version, Created: n.Created, PolicyVersion: &n.PolicyVersion, ScoreLow: n.ScoreLow, Replicas: []api.ReplicaFacts{}}
 	for _, r := range replicas {
-		d.Replicas = append(d.Replicas, replicaOf(r))
+		facts, err := replicaOf(n, r)
+		if err != nil {
+			return api.NodeDetail{}, err
+		}
+		d.Replicas = append(d.Replicas, facts)
 	}
 	if n.InventorySHA256 != "" {
 		d.Inventory = new(api.Inventory)
@@ -191,16 +195,36 @@ func overrideOf(o *control.Override) *api.Override {
 	return &api.Override{State: state, Expires: o.Until, Reason: o.Reason, Actor: string(o.By.Kind) + ":" + o.By.ID}
 }
 
-func replicaOf(r store.Replica) api.ReplicaFacts {
-	routable, _ := control.Routable(factsOf(r.Facts))
+// replicaOf is a replica as the API shows it. Its contact is its node's: one agent
+// speaks for all of them.
+func replicaOf(n store.Node, r store.Replica) (api.ReplicaFacts, error) {
+	var state control.Node
+	if err := json.Unmarshal(r.State, &state); err != nil {
+		return api.ReplicaFacts{}, fmt.Errorf("the state of replica %s of node %s: %w", r.Name, n.ID, err)
+	}
+	r.Contact = n.Contact
+	routable, _ := control.RoutableReplica(factsOf(n.Facts), factsOf(r.Facts))
 	out := api.ReplicaFacts{
 		Name: r.Name, State: api.Admission(r.Admission), Intent: api.Intent(r.Intent), Contact: api.Contact(r.Contact), Routable: routable,
-		Model: &r.Model, Engine: &r.Engine,
+		Model: &r.Model, Engine: &r.Engine, Reasons: []string{},
+	}
+	if ok, why := control.Routable(factsOf(n.Facts)); !ok {
+		out.Reasons = append(out.Reasons, "its node is not routed: "+why)
+	}
+	out.Reasons = append(out.Reasons, r.Reasons...)
+	if r.EngineVersion != "" {
+		out.EngineVersion = &r.EngineVersion
 	}
 	if r.ServingURL != "" {
 		out.ServingUrl = &r.ServingURL
 	}
-	return out
+	if len(r.GPUs) > 0 {
+		out.Gpus = &r.GPUs
+	}
+	if state.ReadmissionStep > 0 {
+		out.ReadmissionStep = &state.ReadmissionStep
+	}
+	return out, nil
 }
 
 // missing makes the store's word for what is not there one for whoever asked.

@@ -297,7 +297,10 @@ func testBeats(t *testing.T, n *network) {
 	var d api.NodeDetail
 	n.ask(200, "GET", m.path(""), m.token, nil, &d)
 	if d.Inventory == nil || len(d.Inventory.Gpus) != 1 || len(d.Replicas) != 1 {
-		t.Errorf("%+v", d)
+		t.Fatalf("%+v", d)
+	}
+	if r := d.Replicas[0]; r.Routable || r.State != api.AdmissionPending || len(r.Reasons) == 0 || !strings.Contains(r.Reasons[0], "its node is not routed: it is pending") {
+		t.Errorf("%+v", r)
 	}
 }
 
