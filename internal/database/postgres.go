@@ -31,7 +31,7 @@ func openPostgres(ctx context.Context, address string) (*DB, error) {
 	}
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.ConnConfig.StatementCacheCapacity = 0
-	c.ConnConfig.DescriptionCacheCapacity = 0
+	c.ConnConfig.DescriptionCacheCapacity = 16 // of the few statements with Binary
 	if !strings.Contains(address, "pool_max_conns") {
 		c.MaxConns = maxConns
 	}
@@ -49,6 +49,14 @@ func openPostgres(ctx context.Context, address string) (*DB, error) {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	return &DB{dialect: Postgres, write: db, read: db, where: where, pool: pool}, nil
+}
+
+// Binary are the arguments of a statement on PostgreSQL that writes many rows as
+// arrays: in binary form, which needs no quoting, for which the driver asks the
+// server once for their types and remembers them. The statement itself stays an
+// unnamed one, in one round trip.
+func Binary(args ...any) []any {
+	return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
 }
 
 // Codes of PostgreSQL that matter to us.

@@ -55,7 +55,7 @@ func beatsPostgres(ctx context.Context, q database.Query, beats []Beat) error {
 		nodes[i], seen[i], versions[i], running[i], bodies[i] = b.Node, database.Micros(b.Seen), b.Version, b.Running, raw(b.Body)
 	}
 	_, err := q.ExecContext(ctx, "INSERT INTO beats (node, seen_at, version, running, body) SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::text[])"+upsertBeat,
-		nodes, seen, versions, running, bodies)
+		database.Binary(nodes, seen, versions, running, bodies)...)
 	return err
 }
 

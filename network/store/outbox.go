@@ -118,7 +118,7 @@ func (s *Store) insertRecords(ctx context.Context, q database.Query, records []R
 	_, err = all(ctx, q, scan, columns+` SELECT id, topic, node, kind, target, bytes, sha256, received_at, next_attempt, 0, '', 0, ''
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $9::bigint[])
 		WITH ORDINALITY AS r (id, topic, node, kind, target, bytes, sha256, received_at, next_attempt, i) ORDER BY i`+end,
-		ids, topics, nodes, kinds, targets, bytes, hashes, received, next)
+		database.Binary(ids, topics, nodes, kinds, targets, bytes, hashes, received, next)...)
 	return fresh, err
 }
 
