@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/network/store"
 )
@@ -16,11 +18,13 @@ const (
 	maxAudit    = 500
 )
 
-// entry is an audit entry for something that is done, to be written with it.
+// entry is an audit entry for something that is done, to be written with it. All
+// but its detail is in the ledger for good, so that all but its detail is ours:
+// targets are ids and fixed words.
 func (s *Server) entry(ctx context.Context, actor, action, target, node, owner string) store.AuditEntry {
 	now := s.now()
 	return store.AuditEntry{
-		ID: newID(now), At: now, Actor: actor, Action: action, Target: foreign.Line(target, maxAudit), Node: node, Owner: owner,
+		ID: newID(now), At: now, Actor: actor, Action: action, Target: target, Node: node, Owner: owner,
 		Outcome: outcomeDone, Detail: foreign.Line(requestOf(ctx).detail, maxAudit),
 	}
 }
@@ -44,11 +48,14 @@ func trailed(ctx context.Context, err error) error {
 // audit writes the entry of a request that has left none: of one that failed, or
 // whose change could not hold it.
 func (s *Server) audit(ctx context.Context, req *request, err error) {
-	target := req.target
-	if target == "" && req.node != "" {
-		target = "node:" + req.node
+	target, node := req.target, req.node
+	if _, err := ulid.ParseStrict(node); err != nil {
+		node = "" // whatever somebody wrote into the path
 	}
-	e := s.entry(ctx, req.who.ID, req.op, target, req.node, req.owner)
+	if target == "" && node != "" {
+		target = "node:" + node
+	}
+	e := s.entry(ctx, req.who.ID, req.op, target, node, req.owner)
 	if err != nil {
 		e.Outcome, e.Detail = "failed", ""
 		if r := refusalOf(err); r != nil {

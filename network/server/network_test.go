@@ -67,7 +67,7 @@ func newNetwork(t *testing.T, url string, id Identity, change ...func(*Options))
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	n := &network{t: t, store: store.New(db), id: id}
+	n := &network{t: t, store: store.New(db).RecordedBy(id.Record), id: id}
 	if _, _, err := n.store.Migrate(ctx); err != nil {
 		t.Fatal(err)
 	}

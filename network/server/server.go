@@ -32,7 +32,7 @@ var (
 
 // Options say what a server is made of. Store and Identity must be given.
 type Options struct {
-	Store    *store.Store
+	Store    *store.Store // which records its audit entries
 	Identity Identity
 	Evidence Evidence // nil: reports are refused
 	Decider  Decider  // nil: actions are refused
@@ -91,6 +91,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	if o.Store == nil {
 		return nil, errors.New("a server needs a store")
+	}
+	if !o.Store.Records() {
+		return nil, errors.New("a server needs a store that records what is done there: store.RecordedBy(Identity.Record)")
 	}
 	if err := o.Identity.check(); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,6 +21,43 @@ type AuditEntry struct {
 	Owner   string // whose it is about; empty: only those see it who see all
 	Outcome string
 	Detail  string
+
+	// Stated: a statement about it is in the trail already, as a transition's is. It
+	// is not stored.
+	Stated bool
+}
+
+// Recorder makes the record that states an audit entry to the ledger.
+type Recorder func(ctx context.Context, e AuditEntry) (Record, error)
+
+// RecordedBy is the same registry, whose audit entries go to the ledger too: each
+// with its record, in the transaction that writes it.
+func (s *Store) RecordedBy(r Recorder) *Store { return &Store{s.db, r} }
+
+// Records says whether audit entries go to the ledger.
+func (s *Store) Records() bool { return s.record != nil }
+
+// recorded adds the records of a trail's audit entries. It is the one place where
+// they are made, so that no change can be written without the other: whoever adds
+// an operation has nothing to remember. They come first: what somebody did, and then
+// what followed.
+func (s *Store) recorded(ctx context.Context, t Trail) (Trail, error) {
+	if s.record == nil {
+		return t, nil
+	}
+	var records []Record
+	for _, e := range t.Audit {
+		if e.Stated {
+			continue
+		}
+		r, err := s.record(ctx, e)
+		if err != nil {
+			return Trail{}, fmt.Errorf("record the audit entry %s: %w", e.ID, err)
+		}
+		records = append(records, r)
+	}
+	t.Outbox = append(records, t.Outbox...)
+	return t, nil
 }
 
 // AddAudit adds entries to the audit log. What also changes something takes them

@@ -132,6 +132,10 @@ func nextOf(r Record) int64 {
 // leave writes what a change leaves behind. An id that is there with other bytes
 // fails the whole.
 func (s *Store) leave(ctx context.Context, q database.Query, t Trail) error {
+	t, err := s.recorded(ctx, t)
+	if err != nil {
+		return err
+	}
 	if len(t.Outbox) > 0 {
 		fresh, err := s.insertRecords(ctx, q, t.Outbox)
 		if err != nil {

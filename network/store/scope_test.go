@@ -24,7 +24,7 @@ var unscoped = map[string]string{
 	"NextToPublish": "the server's own work", "MarkPublished": "the server's own work", "Unpublished": "a count",
 	"ClaimWebhooks": "the server's own work", "PostponeWebhook": "the server's own work", "Decide": "made from a node that was read with a scope",
 	"Acquire": "the server's own work", "Release": "the server's own work", "SetDue": "the server's own work", "ClaimDue": "the server's own work", "DoneDue": "the server's own work",
-	"AddAudit": "written by the server", "AddRejections": "counts",
+	"AddAudit": "written by the server", "RecordedBy": "no rows", "Records": "no rows", "AddRejections": "counts",
 
 	"Policy": "the network's, no owner's", "PolicyVersion": "the network's", "ApplyPolicy": "the network's", "Breaker": "the network's", "SetBreaker": "the network's",
 	"Baseline": "the network's", "PutBaseline": "the network's",

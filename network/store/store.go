@@ -11,7 +11,8 @@
 //
 // What it refuses: to judge. States are words of network/control, which are stored
 // with its JSON and looked at only to filter. It connects to nothing, signs
-// nothing and keeps no secret: of tokens it knows hashes.
+// nothing by itself ([Store.RecordedBy] is given what does) and keeps no secret: of
+// tokens it knows hashes.
 //
 // Times are integer microseconds UTC in every table; in Go they are time.Time,
 // and the zero time is NULL.
@@ -61,11 +62,14 @@ func folder(name string) fs.FS {
 }
 
 // Store is the registry in one database. It is safe for concurrent use.
-type Store struct{ db *database.DB }
+type Store struct {
+	db     *database.DB
+	record Recorder // nil: audit entries stay here
+}
 
 // New is the registry in a database whose schema fits; [database.DB.Check] says
 // whether it does.
-func New(db *database.DB) *Store { return &Store{db} }
+func New(db *database.DB) *Store { return &Store{db: db} }
 
 // Migrate makes or updates the tables, and the partitions of this month and the
 // next ones. Several processes may call it at once.

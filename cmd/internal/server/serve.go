@@ -78,6 +78,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	st = st.RecordedBy(id.Record)
 	dir, err := f.dir()
 	if err != nil {
 		return err

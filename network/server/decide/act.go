@@ -113,31 +113,11 @@ func (d *Decider) cleared(ctx context.Context, h Happening, e control.Event, now
 // stop tells an agent to end its check at once. It changes no state.
 func (d *Decider) stop(ctx context.Context, a server.Act) error {
 	now := d.now()
-	t, err := d.signedTrail(ctx, a.Trail)
-	if err != nil {
-		return err
-	}
-	return d.store.AddCommand(ctx, scopeOf(a.By), store.Command{ID: d.newID(now), Node: a.Node, Kind: "stop", Reason: a.Action.Reason, Created: now, Expires: now.Add(stopLife)}, t)
-}
-
-// signedTrail adds to each audit entry its statement for the ledger.
-func (d *Decider) signedTrail(ctx context.Context, t store.Trail) (store.Trail, error) {
-	for _, e := range t.Audit {
-		rec, err := d.Signed(ctx, e)
-		if err != nil {
-			return t, err
-		}
-		t.Outbox = append(t.Outbox, rec)
-	}
-	return t, nil
+	return d.store.AddCommand(ctx, scopeOf(a.By), store.Command{ID: d.newID(now), Node: a.Node, Kind: "stop", Reason: a.Action.Reason, Created: now, Expires: now.Add(stopLife)}, a.Trail)
 }
 
 // Reset lets the breaker go until it would be lifted the longest.
 func (d *Decider) Reset(ctx context.Context, by server.Principal, _ string, t store.Trail) error {
-	t, err := d.signedTrail(ctx, t)
-	if err != nil {
-		return err
-	}
 	for try := 0; ; try++ {
 		err := d.lift(ctx, personOf(by), t)
 		if try >= maxTries || !errors.Is(err, store.ErrConflict) {

@@ -93,7 +93,7 @@ func (d *Decider) silence(ctx context.Context, p control.Policy, up control.Up, 
 		if err != nil {
 			return err
 		}
-		trail, err := d.trail(ctx, Happening{}, state{}, nil, out.Notices, now)
+		trail, err := d.trail(Happening{}, state{}, nil, out.Notices, now)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func (d *Decider) decision(ctx context.Context, h Happening, s state, out *contr
 	if h.Report != nil && len(dec.Transitions) > 0 {
 		dec.Cites = []string{h.Report.ID}
 	}
-	dec.Trail, err = d.trail(ctx, h, s, dec.Transitions, out.Notices, now)
+	dec.Trail, err = d.trail(h, s, dec.Transitions, out.Notices, now)
 	return dec, err
 }
 
@@ -146,19 +147,12 @@ func (d *Decider) actor(h Happening, a control.Actor) string {
 
 // trail is what a decision leaves behind: audit entries, statements for the ledger,
 // messages for people.
-func (d *Decider) trail(ctx context.Context, h Happening, s state, ts []store.Transition, notices []control.Notice, now time.Time) (store.Trail, error) {
-	var t store.Trail
-	for _, e := range h.Audit {
-		rec, err := d.Signed(ctx, e)
-		if err != nil {
-			return t, err
-		}
-		t.Audit, t.Outbox = append(t.Audit, e), append(t.Outbox, rec)
-	}
+func (d *Decider) trail(h Happening, s state, ts []store.Transition, notices []control.Notice, now time.Time) (store.Trail, error) {
+	t := store.Trail{Audit: slices.Clone(h.Audit)}
 	for _, tr := range ts {
 		t.Outbox = append(t.Outbox, store.Record{ID: tr.ID, Topic: store.TopicLedger, Node: h.Node, Kind: string(ledger.KindEnvelope), Bytes: tr.Statement, Received: now})
 		t.Audit = append(t.Audit, store.AuditEntry{
-			ID: d.newID(now), At: now, Actor: tr.Actor, Action: "transition", Target: "node:" + h.Node, Node: h.Node, Owner: s.owner, Outcome: "done",
+			ID: d.newID(now), At: now, Actor: tr.Actor, Action: "transition", Target: "node:" + h.Node, Node: h.Node, Owner: s.owner, Outcome: "done", Stated: true,
 			Detail: foreign.Line(tr.Fact+" "+tr.From+" → "+tr.To+": "+strings.Join(tr.Reasons, "; "), 500),
 		})
 		m := webhook.Message{Kind: "transition", Key: tr.Fact, Node: h.Node, Owner: s.owner, Text: tr.Fact + " is " + tr.To, Transition: messageOf(tr)}
@@ -203,25 +197,4 @@ func (d *Decider) message(t *store.Trail, m webhook.Message, now time.Time) erro
 		t.Outbox = append(t.Outbox, store.Record{ID: m.ID, Topic: store.TopicWebhook, Node: m.Node, Kind: kind, Target: kind, Bytes: body, Received: now})
 	}
 	return nil
-}
-
-// Signed is an audit entry of a known principal as a statement for the ledger. It
-// goes into the trail beside the entry.
-func (d *Decider) Signed(ctx context.Context, e store.AuditEntry) (store.Record, error) {
-	id, err := ulid.ParseStrict(e.ID)
-	if err != nil {
-		return store.Record{}, err
-	}
-	node := e.Node
-	if node == "" {
-		node = d.o.Origin
-	}
-	rec, err := ledger.StateAction(ctx, ledger.Action{
-		Stamp:  ledger.Stamp{ID: id, Node: node, Time: e.At.UTC().Truncate(time.Microsecond)},
-		Server: d.o.Origin, Actor: e.Actor, Action: e.Action, Target: e.Target, Outcome: e.Outcome,
-	}, e.Detail, d.o.Signer)
-	if err != nil {
-		return store.Record{}, err
-	}
-	return store.Record{ID: e.ID, Topic: store.TopicLedger, Node: node, Kind: string(ledger.KindEnvelope), Bytes: rec.Value, Received: e.At}, nil
 }

@@ -48,7 +48,7 @@ type Sink interface {
 
 // Options say what a decider works with. Store, Signer and Origin must be given.
 type Options struct {
-	Store    *store.Store
+	Store    *store.Store  // which records its audit entries
 	Signer   ledger.Signer // a key of the role server
 	Origin   string        // the server's
 	Evidence Evidence      // nil: reports are not judged here
@@ -119,6 +119,8 @@ func New(o Options) (*Decider, error) {
 	switch {
 	case o.Store == nil:
 		return nil, errors.New("a decider needs a store")
+	case !o.Store.Records():
+		return nil, errors.New("a decider needs a store that records what people do")
 	case o.Signer == nil || o.Origin == "":
 		return nil, errors.New("a decider needs the server's key and its origin: what it decides is signed")
 	}

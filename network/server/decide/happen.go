@@ -159,7 +159,7 @@ func (d *Decider) keep(ctx context.Context, h Happening, s state, out *control.O
 
 // keepLittle stores what there is when the node itself does not change.
 func (d *Decider) keepLittle(ctx context.Context, h Happening, s state, out *control.Outcome, breaker control.Breaker, now time.Time) error {
-	trail, err := d.trail(ctx, h, s, nil, out.Notices, now)
+	trail, err := d.trail(h, s, nil, out.Notices, now)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/network/control"
 	"github.com/assay-bench/assay/network/evidence"
+	"github.com/assay-bench/assay/network/server"
 	"github.com/assay-bench/assay/network/store"
 	"github.com/assay-bench/assay/summary"
 )
@@ -97,7 +98,8 @@ func newNetwork(t *testing.T, change func(*Options)) *network {
 
 func newNetworkOn(t *testing.T, db *database.DB, change func(*Options)) *network {
 	t.Helper()
-	n := &network{T: t, clock: &clock{}, db: db, store: store.New(db), server: newSigner(t), scratch: t.TempDir()}
+	n := &network{T: t, clock: &clock{}, db: db, server: newSigner(t), scratch: t.TempDir()}
+	n.store = recording(db, n.server)
 	if _, _, err := n.store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +134,11 @@ func (l logTo) Write(p []byte) (int, error) {
 		l.t.Log(string(bytes.TrimSpace(p)))
 	}
 	return len(p), nil
+}
+
+// recording is the registry with the server's key, as a server has it.
+func recording(db *database.DB, by ledger.Signer) *store.Store {
+	return store.New(db).RecordedBy(server.Identity{Origin: origin, Own: by}.Record)
 }
 
 func newSigner(t *testing.T) ledger.Signer {

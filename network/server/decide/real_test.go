@@ -61,8 +61,9 @@ func child(url string) error {
 		return err
 	}
 	defer db.Close()
+	signer := ledger.HeldKey(ed25519.NewKeyFromSeed(seed))
 	d, err := New(Options{
-		Store: store.New(db), Signer: ledger.HeldKey(ed25519.NewKeyFromSeed(seed)), Origin: origin, Evidence: plain(os.Getenv(childObjects)),
+		Store: recording(db, signer), Signer: signer, Origin: origin, Evidence: plain(os.Getenv(childObjects)),
 		Now: func() time.Time { return time.Now().Add(offset) }, Lease: 300 * time.Millisecond, Every: 20 * time.Millisecond,
 	})
 	if err != nil {

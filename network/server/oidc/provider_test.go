@@ -16,6 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/assay-bench/assay/internal/database"
+	"github.com/assay-bench/assay/ledger"
+	"github.com/assay-bench/assay/network/server"
 	"github.com/assay-bench/assay/network/store"
 )
 
@@ -162,7 +164,8 @@ func someStore(t *testing.T) *store.Store {
 	if _, _, err := st.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return st
+	by, _ := serverKey(t, ledger.RoleServer)
+	return st.RecordedBy(server.Identity{Origin: "test.example", Own: by}.Record)
 }
 
 func newSignIn(t *testing.T, o Options) *SignIn {
@@ -230,17 +233,18 @@ func endless(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestIssuersAndURLsInTheClear(t *testing.T) {
+	st := someStore(t)
 	for _, issuer := range []string{"", "accounts.example.org", "http://accounts.example.org", "http://127.0.0.1.example.org", "https://user:pass@example.org", "https://example.org/?a=b", "ftp://127.0.0.1"} {
-		if _, err := New(Options{Issuer: issuer, ClientID: "c", URL: "http://127.0.0.1:1", Store: &store.Store{}}); err == nil {
+		if _, err := New(Options{Issuer: issuer, ClientID: "c", URL: "http://127.0.0.1:1", Store: st}); err == nil {
 			t.Errorf("the issuer %q is taken", issuer)
 		}
 	}
 	for _, own := range []string{"", "http://assay.example.org", "https://assay.example.org/path", "https://u@assay.example.org"} {
-		if _, err := New(Options{Issuer: "https://accounts.example.org", ClientID: "c", URL: own, Store: &store.Store{}}); err == nil {
+		if _, err := New(Options{Issuer: "https://accounts.example.org", ClientID: "c", URL: own, Store: st}); err == nil {
 			t.Errorf("the server's own URL %q is taken", own)
 		}
 	}
-	if _, err := New(Options{Issuer: "https://accounts.example.org", ClientID: "c", URL: "https://assay.example.org/", Store: &store.Store{}}); err != nil {
+	if _, err := New(Options{Issuer: "https://accounts.example.org", ClientID: "c", URL: "https://assay.example.org/", Store: st}); err != nil {
 		t.Error(err)
 	}
 }

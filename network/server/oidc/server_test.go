@@ -33,10 +33,10 @@ func serverKey(t *testing.T, role ledger.Role) (ledger.Signer, ledger.Key) {
 // whole is a server as it runs, with a sign-in.
 func whole(t *testing.T, issuer string, rate server.Rate) (string, *SignIn) {
 	t.Helper()
-	s := newSignIn(t, Options{Issuer: issuer})
 	id := server.Identity{Origin: "test.example"}
 	id.Enrol, id.EnrolKey = serverKey(t, ledger.RoleEnrol)
 	id.Own, id.OwnKey = serverKey(t, ledger.RoleServer)
+	s := newSignIn(t, Options{Issuer: issuer, Store: someStore(t).RecordedBy(id.Record)})
 	h, err := server.New(server.Options{
 		Store: s.o.Store, Identity: id, Authenticators: []server.Authenticator{s}, SignIn: LoginPath, Mounts: map[string]http.Handler{"/auth/": s}, AddressRate: &rate,
 	})

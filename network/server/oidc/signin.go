@@ -64,8 +64,8 @@ func New(o Options) (*SignIn, error) {
 	if err := checkURL(base); err != nil {
 		return nil, fmt.Errorf("the server's own URL: %w", err)
 	}
-	if o.ClientID == "" || o.Store == nil {
-		return nil, errors.New("a sign-in needs a client id and a store")
+	if o.ClientID == "" || o.Store == nil || !o.Store.Records() {
+		return nil, errors.New("a sign-in needs a client id, and a store that records who signed in")
 	}
 	if o.SessionLife <= 0 {
 		o.SessionLife = DefaultSessionLife
