@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
 	"github.com/assay-bench/assay/ledger/kafka/kafkatest"
@@ -72,14 +73,7 @@ func TestRealThroughput(t *testing.T) {
 			}
 		}
 		ratio := best["outbox and sink"] / best["bare producer"]
-		line := fmt.Sprintf("kafka, records of %d bytes: bare producer %.0f/s, outbox and sink %.0f/s, ratio %.2f", bytes/tc.n, best["bare producer"], best["outbox and sink"], ratio)
-		t.Log(line)
-		if path := os.Getenv("FIGURES"); path != "" {
-			if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
-				fmt.Fprintln(f, line)
-				f.Close()
-			}
-		}
+		parttest.Figure(t, "kafka, records of %d bytes: bare producer %.0f/s, outbox and sink %.0f/s, ratio %.2f", bytes/tc.n, best["bare producer"], best["outbox and sink"], ratio)
 		if !(ratio >= limit) {
 			t.Errorf("records of %d bytes: %.2f of a bare producer; at least %.2f is wanted", tc.size, ratio, limit)
 		}

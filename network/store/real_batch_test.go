@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/assay-bench/assay/internal/database"
+	"github.com/assay-bench/assay/internal/parttest"
 )
 
 // TestRealNetworkBatchedWrites compares heart-beats through the store with the
@@ -51,15 +51,8 @@ func TestRealNetworkBatchedWrites(t *testing.T) {
 		}
 	}
 	toBatch, toStatement := best["store"]/best["bare pgx batch"], best["store"]/best["bare pgx statement"]
-	line := fmt.Sprintf("heart-beats, batches of %d: bare pgx batch %.0f rows/s, bare pgx statement %.0f rows/s, store %.0f rows/s, ratios %.2f and %.2f",
+	parttest.Figure(t, "heart-beats, batches of %d: bare pgx batch %.0f rows/s, bare pgx statement %.0f rows/s, store %.0f rows/s, ratios %.2f and %.2f",
 		batch, best["bare pgx batch"], best["bare pgx statement"], best["store"], toBatch, toStatement)
-	t.Log(line)
-	if path := os.Getenv("FIGURES"); path != "" {
-		if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
-			fmt.Fprintln(f, line)
-			f.Close()
-		}
-	}
 	if !(toBatch >= 0.6) {
 		t.Errorf("the ratio to pgx's batches is %.2f; at least 0.6 is wanted", toBatch)
 	}

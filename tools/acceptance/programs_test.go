@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/tools/stillness"
 )
 
@@ -44,19 +45,10 @@ func light(t *testing.T) {
 	t.Parallel()
 }
 
-// say prints a figure into the test's log and, as lines that CI shows whether
-// or not the test passes, into the file that FIGURES names.
+// say prints a figure.
 func say(t *testing.T, format string, args ...any) {
 	t.Helper()
-	t.Logf(format, args...)
-	if path := os.Getenv("FIGURES"); path != "" {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		fmt.Fprintf(f, "%s: %s\n", t.Name(), fmt.Sprintf(format, args...))
-	}
+	parttest.Figure(t, format, args...)
 }
 
 // long reports whether this is the long run, with its strict limits.

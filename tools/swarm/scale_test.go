@@ -164,19 +164,8 @@ func scale(t *testing.T, o options) {
 // figures prints what a node costs.
 func figures(t *testing.T, r result, cpu time.Duration, memory int64, o options) {
 	t.Helper()
-	say := func(format string, args ...any) {
-		t.Logf(format, args...)
-		if path := os.Getenv("FIGURES"); path != "" {
-			f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			fmt.Fprintf(f, "%s: %s\n", t.Name(), fmt.Sprintf(format, args...))
-		}
-	}
-	say("%d agents, enrolled in %.0f s; %d reports confirmed; the server took %.1f s of a core from its start to its kill, and %d MB", r.Agents, r.Enrolled, r.Reports, cpu.Seconds(), memory>>20)
-	say("agents came back over %.0f s, those from the 10th to the 90th of 100 over %.0f s", r.Spread, r.Most)
+	parttest.Figure(t, "%d agents, enrolled in %.0f s; %d reports confirmed; the server took %.1f s of a core from its start to its kill, and %d MB", r.Agents, r.Enrolled, r.Reports, cpu.Seconds(), memory>>20)
+	parttest.Figure(t, "agents came back over %.0f s, those from the 10th to the 90th of 100 over %.0f s", r.Spread, r.Most)
 	var kinds []string
 	for kind := range r.Requests {
 		kinds = append(kinds, kind)
@@ -184,9 +173,9 @@ func figures(t *testing.T, r result, cpu time.Duration, memory int64, o options)
 	slices.Sort(kinds)
 	for _, kind := range kinds {
 		q := r.Requests[kind]
-		say("%s: %d, p50 %.1f ms, p99 %.1f ms, max %.0f ms", kind, q.N, q.P50, q.P99, q.Max)
+		parttest.Figure(t, "%s: %d, p50 %.1f ms, p99 %.1f ms, max %.0f ms", kind, q.N, q.P50, q.P99, q.Max)
 	}
-	say("failures: %v", r.Failures)
+	parttest.Figure(t, "failures: %v", r.Failures)
 }
 
 // missing counts statements that the database does not have.
