@@ -45,7 +45,7 @@ type Options struct {
 	Notify   func(string)
 	Watchdog time.Duration
 
-	// Spread is the time over which agents come back after an outage; 0: a minute.
+	// Spread is used in place of the configuration's; 0: the configuration's.
 	Spread time.Duration
 	// Look is how often the engine is looked at; 0: 5 s.
 	Look time.Duration
@@ -93,7 +93,7 @@ func Open(c Config, o Options) (*Agent, error) {
 	if o.APIKey == nil {
 		o.APIKey = func() (string, error) { return "", nil }
 	}
-	o.Spread = defaulted(o.Spread, time.Minute)
+	o.Spread = defaulted(o.Spread, time.Duration(c.Server.Spread))
 	o.Look = defaulted(o.Look, 5*time.Second)
 	o.Tend = defaulted(o.Tend, 30*time.Second)
 	s, err := openState(c.State)

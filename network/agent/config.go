@@ -39,6 +39,8 @@ type Server struct {
 	URL            string `yaml:"url"`
 	CA             string `yaml:"ca_file"` // PEM, in place of the system's
 	EnrolTokenFile string `yaml:"enrol_token_file"`
+	// Spread is the time over which agents come back after an outage.
+	Spread assay.Duration `yaml:"spread"`
 }
 
 // Engine is what the node serves with.
@@ -112,6 +114,7 @@ func (s Share) MarshalText() ([]byte, error) {
 // node's time.
 func DefaultConfig() Config {
 	return Config{
+		Server: Server{Spread: assay.Duration(time.Minute)},
 		Engine: Engine{Name: "default"}, GPU: GPUAuto, Scenario: "quick",
 		Schedule: Schedule{Every: assay.Duration(6 * time.Hour), Jitter: assay.Duration(30 * time.Minute), OnStart: true},
 		Budget:   0.01,
@@ -142,6 +145,9 @@ func (c *Config) Validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if _, err := serverURL(c.Server.URL); err != nil {
 		bad("server.url: %w", err)
+	}
+	if c.Server.Spread < assay.Duration(time.Second) || c.Server.Spread > assay.Duration(time.Hour) {
+		bad("server.spread is a second to an hour; a minute is usual")
 	}
 	if c.State == "" {
 		bad("state: name a directory that the agent keeps its key, its outbox and its runs in")

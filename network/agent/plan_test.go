@@ -173,7 +173,7 @@ func TestLighter(t *testing.T) {
 
 func TestConfigFile(t *testing.T) {
 	file := []byte(`
-server: {url: "https://assay.example", ca_file: ca.pem}
+server: {url: "https://assay.example", ca_file: ca.pem, spread: 5s}
 state: /var/lib/assay-agent
 engine: {base_url: "http://127.0.0.1:8000", serving_url: "https://node7.example/v1"}
 gpu: required
@@ -207,7 +207,7 @@ limits: {check_budget: 0.02, min_every: 30m, max_duration: 5m, scenarios: [quick
 	if err != nil || c.Validate() != nil {
 		t.Fatal(err, c.Validate())
 	}
-	if c.Budget != 0.005 || c.Limits.Budget != 0.02 || c.Schedule.Every != assay.Duration(2*time.Hour) || c.Schedule.OnStart || c.GPU != GPURequired || c.Scenario != "quick" || c.Busy.Concurrency != 1 {
+	if c.Budget != 0.005 || c.Limits.Budget != 0.02 || c.Schedule.Every != assay.Duration(2*time.Hour) || c.Schedule.OnStart || c.GPU != GPURequired || c.Scenario != "quick" || c.Server.Spread != assay.Duration(5*time.Second) || c.Busy.Concurrency != 1 {
 		t.Errorf("%+v", c)
 	}
 	for text, want := range map[string]string{
@@ -216,6 +216,7 @@ limits: {check_budget: 0.02, min_every: 30m, max_duration: 5m, scenarios: [quick
 		"server: {url: ftp://x}":                          "write https://",
 		"server: {url: http://example.com}":               "without TLS",
 		"server: {url: 'https://u:p@example.com'}":        "a user",
+		"server: {url: 'https://x', spread: 0s}":          "a second to an hour",
 		"gpu: maybe":                                      "auto, required or none",
 		"schedule: {every: 1s}":                           "at least a minute",
 		"profile: nosuch":                                 "not known here",

@@ -22,8 +22,8 @@ import (
 
 // Cluster is a running Kafka. Brokers count from 1.
 type Cluster struct {
-	Brokers []string // what clients connect to; with a proxy, the proxy
-	Proxy   *Proxy   // nil unless asked for
+	Brokers []string        // what clients connect to; with a proxy, the proxy
+	Proxy   *parttest.Proxy // the network between clients and brokers; nil unless asked for
 
 	tb    testing.TB
 	dir   string
@@ -73,7 +73,10 @@ func StartWith(tb testing.TB, o Options) *Cluster {
 	}
 	c.Brokers = strings.Split(c.run(env, "start", c.dir, strconv.Itoa(n)), ",")
 	if o.Proxied {
-		c.Proxy = startProxy(tb, parts, c.Brokers, readPorts(tb, filepath.Join(c.dir, "ports")))
+		c.Proxy = parttest.StartProxy(tb)
+		for i, port := range readPorts(tb, filepath.Join(c.dir, "ports")) {
+			c.Proxy.Route(c.Brokers[i], net.JoinHostPort("127.0.0.1", port))
+		}
 	}
 	return c
 }
