@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -25,6 +26,11 @@ func StartProxy(tb testing.TB) *Proxy {
 	Install(tb, "toxiproxy")
 	serve, dir := filepath.Join(Scripts(tb), "toxiproxy-serve"), tb.TempDir()
 	StopAtEnd(tb, serve, dir)
+	tb.Cleanup(func() {
+		if b, err := os.ReadFile(filepath.Join(dir, "log")); tb.Failed() && err == nil {
+			tb.Logf("the end of toxiproxy's log:\n%s", b[max(0, len(b)-4000):])
+		}
+	})
 	return &Proxy{tb: tb, url: Run(tb, nil, serve, "start", dir)}
 }
 

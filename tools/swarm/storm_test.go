@@ -33,7 +33,7 @@ server: {spread: 1s}
 engine: {base_url: "%s"}
 `
 
-// storm is two real agents behind a bad network in front of a real server.
+// storm is some real agents behind a bad network in front of a real server.
 type storm struct {
 	*life
 	chance *rand.Rand
@@ -64,17 +64,22 @@ func TestRealNetworkStorm(t *testing.T) {
 	w := &storm{life: &life{served: s}, chance: rand.New(rand.NewPCG(seed, 1)), proxy: parttest.StartProxy(t)}
 	w.policy()
 	w.enginesRuns("2ms")
-	w.enter(2)
+	w.enter(3)
 	for _, act := range w.chance.Perm(len(acts)) {
-		w.rage(2 * time.Second)
+		w.rage(time.Second)
 		t.Logf("%s: %s", time.Now().Format("15:04:05.000"), acts[act].name)
 		acts[act].do(w)
 	}
-	w.rage(2 * time.Second)
+	for end := time.Now().Add(time.Minute); w.watch.signed() < wantRuns && time.Now().Before(end); {
+		w.rage(time.Second)
+	}
 	w.proxy.Restore()
 	w.settle()
 	w.count()
 }
+
+// wantRuns are signed before the storm ends.
+const wantRuns = 5
 
 // acts are what happens besides the weather.
 var acts = []struct {
@@ -128,22 +133,22 @@ func (w *storm) rage(d time.Duration) {
 	}
 }
 
-// weather makes the network bad in one way, over a latency that is always there.
+// weather makes the network bad in one way: toxiproxy's faults are not made to be
+// piled up and taken away while connections come and go.
 func (w *storm) weather() {
 	w.t.Helper()
 	w.proxy.Restore()
-	w.proxy.Spoil("latency", map[string]any{"latency": 5 + w.chance.IntN(60), "jitter": w.chance.IntN(30)})
-	switch w.chance.IntN(6) {
+	switch w.chance.IntN(5) {
 	case 0:
 		w.proxy.Cut()
-	case 1:
+	case 1: // some time after the first byte
 		w.proxy.Spoil("reset_peer", map[string]any{"timeout": w.chance.IntN(300)})
 	case 2: // KB/s
 		w.proxy.Spoil("bandwidth", map[string]any{"rate": 4 + w.chance.IntN(200)})
-	case 3: // the connection ends after so many bytes
-		w.proxy.Spoil("limit_data", map[string]any{"bytes": 1 + w.chance.IntN(40_000)})
-	case 4: // what is sent is lost, and then the connection
+	case 3: // what is sent is lost, and then the connection
 		w.proxy.Spoil("timeout", map[string]any{"timeout": 1 + w.chance.IntN(400)})
+	case 4:
+		w.proxy.Spoil("latency", map[string]any{"latency": 5 + w.chance.IntN(300), "jitter": w.chance.IntN(50)})
 	}
 }
 
@@ -162,9 +167,7 @@ func (w *storm) ask() {
 // has no name yet.
 func (w *storm) uploading() {
 	w.t.Helper()
-	w.proxy.Restore()
-	w.proxy.Spoil("bandwidth", map[string]any{"rate": 8})
-	asked := time.Time{}
+	begun := time.Time{}
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		entries, _ := os.ReadDir(filepath.Join(w.path("state"), "evidence"))
 		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return disk.Unfinished(e.Name()) }) {
@@ -173,9 +176,11 @@ func (w *storm) uploading() {
 		if time.Now().After(end) {
 			w.t.Fatal("nothing is uploaded")
 		}
-		if time.Since(asked) > time.Second {
-			w.ask()
-			asked = time.Now()
+		if time.Since(begun) > 3*time.Second {
+			w.rage(500 * time.Millisecond) // statements are delivered through it, too
+			w.proxy.Restore()
+			w.proxy.Spoil("bandwidth", map[string]any{"rate": 8})
+			begun = time.Now()
 		}
 	}
 }

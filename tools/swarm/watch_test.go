@@ -26,7 +26,8 @@ type watch struct {
 
 	mu      sync.Mutex
 	records map[string][]byte // statements, by id
-	runs    map[string]string // the id of a run's statement, by its directory
+	runs    map[string]string // the id of a run's statement, by its directory, until that is deleted
+	all     int               // runs
 	early   []string          // deleted and not confirmed
 }
 
@@ -109,6 +110,14 @@ func (w *watch) read(run string) {
 		w.records[id] = b
 	}
 	w.runs[run] = about
+	w.all++
+}
+
+// signed is how many runs were seen.
+func (w *watch) signed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all
 }
 
 // count compares what was signed with what the server has.
@@ -134,7 +143,7 @@ func (w *storm) count() {
 			w.t.Errorf("%d records were refused", len(refused))
 		}
 	}
-	if deaths < 2 || runs < 4 {
+	if deaths < 2 || runs < wantRuns {
 		w.t.Errorf("%d runs, and agents died %d times: that was no storm", runs, deaths)
 	}
 	parttest.Figure(w.t, "%d statements were seen to be signed and are there once, %d runs with %d files are confirmed, agents were killed %d times", len(w.watch.records), runs, files, deaths)
