@@ -211,6 +211,7 @@ func (e Intent) Valid() bool {
 const (
 	NewTokenRoleAdmin    NewTokenRole = "admin"
 	NewTokenRoleOperator NewTokenRole = "operator"
+	NewTokenRoleRouter   NewTokenRole = "router"
 	NewTokenRoleViewer   NewTokenRole = "viewer"
 )
 
@@ -220,6 +221,8 @@ func (e NewTokenRole) Valid() bool {
 	case NewTokenRoleAdmin:
 		return true
 	case NewTokenRoleOperator:
+		return true
+	case NewTokenRoleRouter:
 		return true
 	case NewTokenRoleViewer:
 		return true
@@ -254,6 +257,7 @@ const (
 	RoleAdmin    Role = "admin"
 	RoleNode     Role = "node"
 	RoleOperator Role = "operator"
+	RoleRouter   Role = "router"
 	RoleViewer   Role = "viewer"
 )
 
@@ -266,7 +270,30 @@ func (e Role) Valid() bool {
 		return true
 	case RoleOperator:
 		return true
+	case RoleRouter:
+		return true
 	case RoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RouteRotation.
+const (
+	RouteRotationDown  RouteRotation = "down"
+	RouteRotationDrain RouteRotation = "drain"
+	RouteRotationReady RouteRotation = "ready"
+)
+
+// Valid indicates whether the value is a known member of the RouteRotation enum.
+func (e RouteRotation) Valid() bool {
+	switch e {
+	case RouteRotationDown:
+		return true
+	case RouteRotationDrain:
+		return true
+	case RouteRotationReady:
 		return true
 	default:
 		return false
@@ -594,7 +621,9 @@ type Principal struct {
 	Expires *Time    `json:"expires,omitempty"`
 	Id      string   `json:"id"`
 	Owners  *[]Owner `json:"owners,omitempty"`
-	Role    Role     `json:"role"`
+
+	// Role router: only who gets requests
+	Role Role `json:"role"`
 }
 
 // Problem defines model for Problem.
@@ -679,8 +708,37 @@ type Report struct {
 // ReportVerdict defines model for Report.Verdict.
 type ReportVerdict string
 
-// Role defines model for Role.
+// Role router: only who gets requests
 type Role string
+
+// Route defines model for Route.
+type Route struct {
+	Engine string `json:"engine"`
+	Id     Id     `json:"id"`
+	Model  string `json:"model"`
+	Node   Id     `json:"node"`
+
+	// OutputTokensPerSecond As the last report measured it; null: unknown
+	OutputTokensPerSecond *float64 `json:"output_tokens_per_second,omitempty"`
+	Owner                 Owner    `json:"owner"`
+
+	// Replica Its name on the node
+	Replica string `json:"replica"`
+
+	// Rotation ready: gets requests; drain: ends what is running; down: is not there, or must not answer
+	Rotation RouteRotation `json:"rotation"`
+
+	// ScoreLow The score's lower bound; null: unknown
+	ScoreLow *float64 `json:"score_low,omitempty"`
+
+	// ServingUrl As the node said it
+	ServingUrl string `json:"serving_url"`
+	Weight     int    `json:"weight"`
+	Why        string `json:"why"`
+}
+
+// RouteRotation ready: gets requests; drain: ends what is running; down: is not there, or must not answer
+type RouteRotation string
 
 // Seen defines model for Seen.
 type Seen struct {
@@ -726,6 +784,12 @@ type Settings struct {
 // Sha256 defines model for Sha256.
 type Sha256 = string
 
+// TargetGroup defines model for TargetGroup.
+type TargetGroup struct {
+	Labels  map[string]string `json:"labels"`
+	Targets []string          `json:"targets"`
+}
+
 // Time defines model for Time.
 type Time = time.Time
 
@@ -737,8 +801,10 @@ type Token struct {
 	Name    *string  `json:"name,omitempty"`
 	Owners  *[]Owner `json:"owners,omitempty"`
 	Revoked *bool    `json:"revoked,omitempty"`
-	Role    *Role    `json:"role,omitempty"`
-	UsedBy  *Id      `json:"used_by,omitempty"`
+
+	// Role router: only who gets requests
+	Role   *Role `json:"role,omitempty"`
+	UsedBy *Id   `json:"used_by,omitempty"`
 }
 
 // Transition defines model for Transition.
@@ -856,6 +922,19 @@ type TestPolicyTextBody = string
 // TestPolicyParams defines parameters for TestPolicy.
 type TestPolicyParams struct {
 	Days *int `form:"days,omitempty" json:"days,omitempty"`
+}
+
+// GetRouteParams defines parameters for GetRoute.
+type GetRouteParams struct {
+	// Model Only this model; empty: all
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
+
+	// Slo Objectives that the last report must have kept, with commas between them: `ttft_p99<500ms,error_rate<1%`.
+	// Known are `ttft_p99`, `tpot_p50`, `e2e_p99`, `e2e_mean` and `error_rate`. What is not known was not kept.
+	Slo *string `form:"slo,omitempty" json:"slo,omitempty"`
+
+	// All Also those that get none now
+	All *bool `form:"all,omitempty" json:"all,omitempty"`
 }
 
 // ListTokensParams defines parameters for ListTokens.
@@ -1312,6 +1391,15 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/policy/test (the `TestPolicy` operationId).
 	TestPolicyWithTextBody(ctx context.Context, params *TestPolicyParams, body TestPolicyTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetRoute Who gets requests, and how many
+	//
+	// The replicas that were admitted once and have a serving URL, the heaviest first. Weights are of one model,
+	// relative to its best replica. The answer is that of at most a few seconds ago; where it would be older than
+	// half a minute there is none, but `503`: keep what you have.
+	//
+	// Corresponds with GET /api/v1/route (the `GetRoute` operationId).
+	GetRoute(ctx context.Context, params *GetRouteParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetServer Who the server is, and what time it has
 	//
 	// Corresponds with GET /api/v1/server (the `GetServer` operationId).
@@ -1355,6 +1443,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTargets What Prometheus scrapes, as its HTTP service discovery reads it
+	//
+	// The serving addresses of replicas that are seen and not retired. A list that is not known is `503` and never
+	// empty: Prometheus then keeps what it has.
+	//
+	// Corresponds with GET /sd (the `GetTargets` operationId).
+	GetTargets(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListAudit What was done by whom, newest first
@@ -2180,6 +2276,25 @@ func (c *Client) TestPolicyWithTextBody(ctx context.Context, params *TestPolicyP
 	return c.Client.Do(req)
 }
 
+// GetRoute Who gets requests, and how many
+//
+// The replicas that were admitted once and have a serving URL, the heaviest first. Weights are of one model,
+// relative to its best replica. The answer is that of at most a few seconds ago; where it would be older than
+// half a minute there is none, but `503`: keep what you have.
+//
+// Corresponds with GET /api/v1/route (the `GetRoute` operationId).
+func (c *Client) GetRoute(ctx context.Context, params *GetRouteParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRouteRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetServer Who the server is, and what time it has
 //
 // Corresponds with GET /api/v1/server (the `GetServer` operationId).
@@ -2294,6 +2409,24 @@ func (c *Client) GetMetrics(ctx context.Context, reqEditors ...RequestEditorFn) 
 // Corresponds with GET /readyz (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetReadyRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTargets What Prometheus scrapes, as its HTTP service discovery reads it
+//
+// The serving addresses of replicas that are seen and not retired. A list that is not known is `503` and never
+// empty: Prometheus then keeps what it has.
+//
+// Corresponds with GET /sd (the `GetTargets` operationId).
+func (c *Client) GetTargets(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTargetsRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -4006,6 +4139,84 @@ func NewTestPolicyRequestWithBody(server string, params *TestPolicyParams, conte
 	return req, nil
 }
 
+// NewGetRouteRequest constructs an http.Request for the GetRoute method
+func NewGetRouteRequest(server string, params *GetRouteParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/route")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Slo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "slo", *params.Slo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.All != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "all", *params.All, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetServerRequest constructs an http.Request for the GetServer method
 func NewGetServerRequest(server string) (*http.Request, error) {
 	var err error
@@ -4237,6 +4448,33 @@ func NewGetReadyRequest(server string) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/readyz")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetTargetsRequest constructs an http.Request for the GetTargets method
+func NewGetTargetsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sd")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -4673,6 +4911,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/policy/test (the `TestPolicy` operationId).
 	TestPolicyWithTextBodyWithResponse(ctx context.Context, params *TestPolicyParams, body TestPolicyTextRequestBody, reqEditors ...RequestEditorFn) (*TestPolicyResponse, error)
 
+	// GetRouteWithResponse Who gets requests, and how many
+	//
+	// The replicas that were admitted once and have a serving URL, the heaviest first. Weights are of one model,
+	// relative to its best replica. The answer is that of at most a few seconds ago; where it would be older than
+	// half a minute there is none, but `503`: keep what you have.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/route (the `GetRoute` operationId).
+	GetRouteWithResponse(ctx context.Context, params *GetRouteParams, reqEditors ...RequestEditorFn) (*GetRouteResponse, error)
+
 	// GetServerWithResponse Who the server is, and what time it has
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4728,6 +4977,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
+
+	// GetTargetsWithResponse What Prometheus scrapes, as its HTTP service discovery reads it
+	//
+	// The serving addresses of replicas that are seen and not retired. A list that is not known is `503` and never
+	// empty: Prometheus then keeps what it has.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /sd (the `GetTargets` operationId).
+	GetTargetsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTargetsResponse, error)
 }
 
 // ListAuditResponse200Headers the declared response headers of an HTTP 200 response for ListAudit
@@ -6730,6 +6989,61 @@ func (r TestPolicyResponse) ContentType() string {
 	return ""
 }
 
+// GetRouteResponseDefaultHeaders the declared response headers of an HTTP default response for GetRoute
+type GetRouteResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetRouteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Route
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetRouteResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRouteResponse) GetJSON200() *[]Route {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRouteResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRouteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRouteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRouteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRouteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetServerResponseDefaultHeaders the declared response headers of an HTTP default response for GetServer
 type GetServerResponseDefaultHeaders struct {
 	RetryAfter *string
@@ -7067,6 +7381,61 @@ func (r GetReadyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetReadyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetTargetsResponseDefaultHeaders the declared response headers of an HTTP default response for GetTargets
+type GetTargetsResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetTargetsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]TargetGroup
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetTargetsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTargetsResponse) GetJSON200() *[]TargetGroup {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetTargetsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTargetsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTargetsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTargetsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTargetsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7742,6 +8111,23 @@ func (c *ClientWithResponses) TestPolicyWithTextBodyWithResponse(ctx context.Con
 	return ParseTestPolicyResponse(rsp)
 }
 
+// GetRouteWithResponse Who gets requests, and how many
+//
+// The replicas that were admitted once and have a serving URL, the heaviest first. Weights are of one model,
+// relative to its best replica. The answer is that of at most a few seconds ago; where it would be older than
+// half a minute there is none, but `503`: keep what you have.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/route (the `GetRoute` operationId).
+func (c *ClientWithResponses) GetRouteWithResponse(ctx context.Context, params *GetRouteParams, reqEditors ...RequestEditorFn) (*GetRouteResponse, error) {
+	rsp, err := c.GetRoute(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRouteResponse(rsp)
+}
+
 // GetServerWithResponse Who the server is, and what time it has
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7844,6 +8230,22 @@ func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, reqEdito
 		return nil, err
 	}
 	return ParseGetReadyResponse(rsp)
+}
+
+// GetTargetsWithResponse What Prometheus scrapes, as its HTTP service discovery reads it
+//
+// The serving addresses of replicas that are seen and not retired. A list that is not known is `503` and never
+// empty: Prometheus then keeps what it has.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /sd (the `GetTargets` operationId).
+func (c *ClientWithResponses) GetTargetsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTargetsResponse, error) {
+	rsp, err := c.GetTargets(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTargetsResponse(rsp)
 }
 
 // ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
@@ -9546,6 +9948,52 @@ func ParseTestPolicyResponse(rsp *http.Response) (*TestPolicyResponse, error) {
 	return response, nil
 }
 
+// ParseGetRouteResponse parses an HTTP response from a GetRouteWithResponse call
+func ParseGetRouteResponse(rsp *http.Response) (*GetRouteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRouteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Route
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetRouteResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetServerResponse parses an HTTP response from a GetServerWithResponse call
 func ParseGetServerResponse(rsp *http.Response) (*GetServerResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9820,6 +10268,52 @@ func ParseGetReadyResponse(rsp *http.Response) (*GetReadyResponse, error) {
 	return response, nil
 }
 
+// ParseGetTargetsResponse parses an HTTP response from a GetTargetsWithResponse call
+func ParseGetTargetsResponse(rsp *http.Response) (*GetTargetsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTargetsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []TargetGroup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetTargetsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// ListAudit What was done by whom, newest first
@@ -9933,6 +10427,9 @@ type ServerInterface interface {
 	// TestPolicy What a policy would have decided
 	// (POST /api/v1/policy/test)
 	TestPolicy(w http.ResponseWriter, r *http.Request, params TestPolicyParams)
+	// GetRoute Who gets requests, and how many
+	// (GET /api/v1/route)
+	GetRoute(w http.ResponseWriter, r *http.Request, params GetRouteParams)
 	// GetServer Who the server is, and what time it has
 	// (GET /api/v1/server)
 	GetServer(w http.ResponseWriter, r *http.Request)
@@ -9954,6 +10451,9 @@ type ServerInterface interface {
 	// GetReady Whether requests can be served now
 	// (GET /readyz)
 	GetReady(w http.ResponseWriter, r *http.Request)
+	// GetTargets What Prometheus scrapes, as its HTTP service discovery reads it
+	// (GET /sd)
+	GetTargets(w http.ResponseWriter, r *http.Request)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -11086,6 +11586,65 @@ func (siw *ServerInterfaceWrapper) TestPolicy(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// GetRoute operation middleware
+func (siw *ServerInterfaceWrapper) GetRoute(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetRouteParams
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "slo" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "slo", r.URL.Query(), &params.Slo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "slo"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "slo", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "all" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "all", r.URL.Query(), &params.All, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "all"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "all", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetRoute(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetServer operation middleware
 func (siw *ServerInterfaceWrapper) GetServer(w http.ResponseWriter, r *http.Request) {
 
@@ -11219,6 +11778,20 @@ func (siw *ServerInterfaceWrapper) GetReady(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetReady(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTargets operation middleware
+func (siw *ServerInterfaceWrapper) GetTargets(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTargets(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11378,6 +11951,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/nodes/{node}/transitions", wrapper.ListTransitions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/nodes/{node}/transitions/{transition}/statement", wrapper.GetTransitionStatement)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/nodes/{node}/reports/{report}", wrapper.GetReport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/route", wrapper.GetRoute)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sd", wrapper.GetTargets)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/enrolment-tokens", wrapper.ListEnrolmentTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/enrolment-tokens", wrapper.CreateEnrolmentToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/enrolment-tokens/{token}", wrapper.DeleteEnrolmentToken)
@@ -13043,6 +13618,49 @@ func (response TestPolicydefaultApplicationProblemPlusJSONResponse) VisitTestPol
 	return err
 }
 
+type GetRouteRequestObject struct {
+	Params GetRouteParams
+}
+
+type GetRouteResponseObject interface {
+	VisitGetRouteResponse(w http.ResponseWriter) error
+}
+
+type GetRoute200JSONResponse []Route
+
+func (response GetRoute200JSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRoutedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetRoutedefaultApplicationProblemPlusJSONResponse) VisitGetRouteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetServerRequestObject struct {
 }
 
@@ -13302,6 +13920,48 @@ func (response GetReady503ApplicationProblemPlusJSONResponse) VisitGetReadyRespo
 	return err
 }
 
+type GetTargetsRequestObject struct {
+}
+
+type GetTargetsResponseObject interface {
+	VisitGetTargetsResponse(w http.ResponseWriter) error
+}
+
+type GetTargets200JSONResponse []TargetGroup
+
+func (response GetTargets200JSONResponse) VisitGetTargetsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTargetsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetTargetsdefaultApplicationProblemPlusJSONResponse) VisitGetTargetsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// ListAudit What was done by whom, newest first
@@ -13415,6 +14075,9 @@ type StrictServerInterface interface {
 	// TestPolicy What a policy would have decided
 	// (POST /api/v1/policy/test)
 	TestPolicy(ctx context.Context, request TestPolicyRequestObject) (TestPolicyResponseObject, error)
+	// GetRoute Who gets requests, and how many
+	// (GET /api/v1/route)
+	GetRoute(ctx context.Context, request GetRouteRequestObject) (GetRouteResponseObject, error)
 	// GetServer Who the server is, and what time it has
 	// (GET /api/v1/server)
 	GetServer(ctx context.Context, request GetServerRequestObject) (GetServerResponseObject, error)
@@ -13436,6 +14099,9 @@ type StrictServerInterface interface {
 	// GetReady Whether requests can be served now
 	// (GET /readyz)
 	GetReady(ctx context.Context, request GetReadyRequestObject) (GetReadyResponseObject, error)
+	// GetTargets What Prometheus scrapes, as its HTTP service discovery reads it
+	// (GET /sd)
+	GetTargets(ctx context.Context, request GetTargetsRequestObject) (GetTargetsResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error)
@@ -14524,6 +15190,32 @@ func (sh *strictHandler) TestPolicy(w http.ResponseWriter, r *http.Request, para
 	}
 }
 
+// GetRoute operation middleware
+func (sh *strictHandler) GetRoute(w http.ResponseWriter, r *http.Request, params GetRouteParams) {
+	var request GetRouteRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRoute(ctx, request.(GetRouteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRoute")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetRouteResponseObject); ok {
+		if err := validResponse.VisitGetRouteResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetServer operation middleware
 func (sh *strictHandler) GetServer(w http.ResponseWriter, r *http.Request) {
 	var request GetServerRequestObject
@@ -14696,6 +15388,30 @@ func (sh *strictHandler) GetReady(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetReadyResponseObject); ok {
 		if err := validResponse.VisitGetReadyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetTargets operation middleware
+func (sh *strictHandler) GetTargets(w http.ResponseWriter, r *http.Request) {
+	var request GetTargetsRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTargets(ctx, request.(GetTargetsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTargets")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetTargetsResponseObject); ok {
+		if err := validResponse.VisitGetTargetsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -33,7 +33,9 @@ var access = map[string]rule{
 	"getReady":   {anybody: true},
 	"getServer":  {anybody: true},
 	"getMetrics": {people: api.RoleViewer, all: true},
-	"getMe":      {people: api.RoleViewer, node: true},
+	"getMe":      {people: api.RoleRouter, node: true},
+	"getRoute":   {people: api.RoleRouter},
+	"getTargets": {people: api.RoleRouter},
 
 	"enrol":       {anybody: true, bytes: 32 * kib},
 	"createNonce": {anybody: true, bytes: kib},

@@ -25,15 +25,17 @@ type Principal struct {
 // Sees says whether what belongs to an owner may be shown.
 func (p Principal) Sees(owner string) bool { return p.All || slices.Contains(p.Owners, owner) }
 
-// rank orders the roles of people: each may what those below it may.
+// rank orders the roles of people and of programs: each may what those below it may.
 func rank(r api.Role) int {
 	switch r {
-	case api.RoleViewer:
+	case api.RoleRouter:
 		return 1
-	case api.RoleOperator:
+	case api.RoleViewer:
 		return 2
-	case api.RoleAdmin:
+	case api.RoleOperator:
 		return 3
+	case api.RoleAdmin:
+		return 4
 	}
 	return 0 // a node is no person, and an unknown role is nobody
 }

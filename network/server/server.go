@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-bench/assay/internal/promtext"
 	"github.com/assay-bench/assay/network/api"
+	"github.com/assay-bench/assay/network/server/routing"
 	"github.com/assay-bench/assay/network/store"
 )
 
@@ -82,6 +83,7 @@ type Server struct {
 	polls   *polls[store.Command]
 	ended   chan struct{} // closed when Run ends: nobody waits on
 	end     sync.Once
+	routes  *routing.Table
 	rejects rejections
 	backlog backlog
 }
@@ -108,6 +110,7 @@ func New(o Options) (*Server, error) {
 	s.authenticators = append([]Authenticator{tokens{s}}, o.Authenticators...)
 	s.beats = newBatcher(s.o.BeatEvery, maxBeats, s.flushBeats)
 	s.polls = newPolls(time.Second, s.waitingCommands)
+	s.routes = routing.NewTable(o.Store, routing.Options{Now: s.now, Log: s.log})
 	if err := s.register(); err != nil {
 		return nil, fmt.Errorf("make the server: %w", err)
 	}
@@ -170,12 +173,13 @@ func (s *Server) register() error {
 }
 
 // Run does what goes on beside the answers until ctx ends: heart-beats are stored,
-// polls served, counts written.
+// polls served, counts written, who gets requests read.
 func (s *Server) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { s.beats.run(ctx) })
 	all.Go(func() { s.polls.run(ctx, s.trouble("look for commands")) })
 	all.Go(func() { s.flushRejections(ctx) })
+	all.Go(func() { s.routes.Run(ctx) })
 	<-ctx.Done()
 	s.Quit()
 	all.Wait()

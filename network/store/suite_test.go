@@ -41,6 +41,7 @@ var checks = map[string]func(*testing.T, backend){
 	"decisions":        testDecisions,
 	"decisions race":   testDecisionsRace,
 	"reports":          testReports,
+	"routes":           testRoutes,
 	"retention":        testRetention,
 	"keys":             testKeys,
 	"policy":           testPolicy,

@@ -31,6 +31,7 @@ type serveFlags struct {
 	personRate  float64
 	nodeRate    float64
 	signIn      signInFlags
+	agent       agentFlags
 }
 
 func (f *serveFlags) register(fs *pflag.FlagSet) {
@@ -45,6 +46,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.personRate, "person-rate", server.DefaultPersonRate.PerSecond, "requests a second of one person or token; 0: without a limit")
 	fs.Float64Var(&f.nodeRate, "node-rate", server.DefaultNodeRate.PerSecond, "requests a second of one node; 0: without a limit")
 	f.signIn.register(fs)
+	f.agent.register(fs)
 }
 
 // limit is a rate with the burst that the default one has, in proportion.
@@ -97,6 +99,14 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 		Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: waiting,
 		AddressRate: limit(f.addressRate, server.DefaultAddressRate), PersonRate: limit(f.personRate, server.DefaultPersonRate), NodeRate: limit(f.nodeRate, server.DefaultNodeRate),
 	}
+	checks, agent, err := f.agent.open(ctx)
+	if err != nil {
+		return err
+	}
+	if checks != nil {
+		defer checks.Close()
+		o.Metrics = agent.Metrics
+	}
 	l, err := f.listen.Open(ctx)
 	if err != nil {
 		return err
@@ -115,7 +125,26 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer end()
-	return serve(ctx, s, w.decider, h, l)
+	if checks == nil {
+		return serve(ctx, s, w.decider, h, l)
+	}
+	agent.Table = s.Routes()
+	fmt.Fprintf(out, "agent checks are answered at %s\n", checks.Addr())
+	return beside(ctx, func(ctx context.Context) error { return agent.Serve(ctx, checks) }, func(ctx context.Context) error { return serve(ctx, s, w.decider, h, l) })
+}
+
+// beside runs both until one fails or ctx ends.
+func beside(ctx context.Context, a, b func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() {
+		defer stop()
+		failed <- a(ctx)
+	}()
+	err := b(ctx)
+	stop()
+	return errors.Join(err, <-failed)
 }
 
 // traced is the server with a span for each request, if a collector is named. end

@@ -1,0 +1,107 @@
+package routing
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/assay-bench/assay/network/control"
+	"github.com/assay-bench/assay/network/store"
+)
+
+// Answers of the agent check. After a drain only "ready" restores and after a down
+// only "up": so who gets requests is told both, every time.
+const (
+	answerDrain = "drain\n"
+	answerDown  = "down\n"
+	answerReady = "ready up %d%%\n"
+)
+
+func readPolicy(row store.Policy) (control.Policy, error) {
+	p, err := control.ReadPolicy(bytes.NewReader(row.Bytes), fmt.Sprintf("policy %d", row.Version))
+	if err != nil {
+		return p, fmt.Errorf("the policy in force cannot be read by this version: %w", err)
+	}
+	p.Version = row.Version
+	return p, nil
+}
+
+// make weighs what was read.
+func (t *Table) make(at time.Time, rows []store.Route) *snapshot {
+	s := &snapshot{at: at, targets: make([]Target, 0, len(rows)), answers: make(map[string]string, len(rows))}
+	states := make(map[string]state, len(rows))
+	models := map[string][]int{} // places in targets
+	joints := make([]control.Node, 0, len(rows))
+	for _, r := range rows {
+		st, known := t.states[r.ID]
+		if !known || st.node != r.NodeFacts.Version || st.replica != r.ReplicaFacts.Version {
+			st = state{node: r.NodeFacts.Version, replica: r.ReplicaFacts.Version, joint: joint(r)}
+		}
+		states[r.ID] = st
+		target := Target{Route: r, Contact: st.joint.Contact, Member: st.joint.Member, Rotation: control.RotationOf(st.joint), Figures: t.reports[r.LastReport]}
+		target.NodeFacts.State, target.ReplicaFacts.State = nil, nil
+		var err error
+		if target.Address, err = control.ParseServing(r.ServingURL); err != nil {
+			target.Rotation, target.Why = control.RotationDown, err.Error()
+		} else {
+			models[r.Model] = append(models[r.Model], len(s.targets))
+		}
+		s.targets = append(s.targets, target)
+		joints = append(joints, st.joint)
+	}
+	t.states = states
+	for _, places := range models {
+		candidates := make([]control.Candidate, len(places))
+		for i, p := range places {
+			target := s.targets[p]
+			capacity, load := target.Figures.load()
+			candidates[i] = control.Candidate{State: joints[p], Lower: target.ScoreLow, Capacity: capacity, Load: load}
+		}
+		for i, w := range control.Weigh(t.policy, candidates) {
+			s.targets[places[i]].Weighed = w
+		}
+	}
+	for _, target := range s.targets {
+		s.answers[target.ID] = answer(target)
+	}
+	return s
+}
+
+func answer(t Target) string {
+	switch {
+	case t.Rotation == control.RotationReady && t.Weight > 0:
+		return fmt.Sprintf(answerReady, t.Weight)
+	case t.Rotation == control.RotationDrain:
+		return answerDrain
+	}
+	return answerDown
+}
+
+// joint is the state that counts for a replica. One that cannot be read is of a
+// node that nobody knows.
+func joint(r store.Route) control.Node {
+	node, err := stateOf(r.NodeFacts)
+	if err != nil {
+		return control.Node{}
+	}
+	if r.ReplicaFacts.Version == 0 {
+		return node
+	}
+	r.ReplicaFacts.Contact = r.NodeFacts.Contact // one agent speaks for all of a node's
+	replica, err := stateOf(r.ReplicaFacts)
+	if err != nil {
+		return control.Node{}
+	}
+	return control.Joint(node, &replica)
+}
+
+// stateOf is a state with the facts of its row.
+func stateOf(f store.Facts) (control.Node, error) {
+	var n control.Node
+	if err := json.Unmarshal(f.State, &n); err != nil {
+		return n, err
+	}
+	n.Facts = control.Facts{Admission: control.Admission(f.Admission), Intent: control.Intent(f.Intent), Contact: control.Contact(f.Contact)}
+	return n, nil
+}
