@@ -171,7 +171,7 @@ func countAtOnce(t *testing.T, dbs ...*DB) {
 	}
 	wg.Wait()
 	n := 0
-	if err := dbs[0].Snapshot(ctx, func(q Query) error {
+	if err := dbs[0].View(ctx, func(q Query) error {
 		return q.QueryRowContext(ctx, "SELECT n FROM things WHERE id = 'v1'").Scan(&n)
 	}); err != nil || n != each*2*len(dbs) {
 		t.Errorf("counted %d, %v; %d transactions were carried out", n, err, each*2*len(dbs))

@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -53,26 +52,6 @@ func (d *DB) One(ctx context.Context, do func(Query) error) error {
 // connection broke.
 func (d *DB) View(ctx context.Context, do func(Query) error) error {
 	return d.tries(ctx, func() error { return do(d.read) })
-}
-
-// Snapshot runs statements that only read and that must see one state.
-func (d *DB) Snapshot(ctx context.Context, do func(Query) error) error {
-	return d.tries(ctx, func() error {
-		tx, err := d.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: d.snapshotLevel()})
-		if err != nil {
-			return err
-		}
-		return errors.Join(do(tx), tx.Rollback()) // nothing was changed
-	})
-}
-
-// snapshotLevel is the isolation in which all statements see one state. Every
-// transaction of SQLite does, and its driver knows no other name for it.
-func (d *DB) snapshotLevel() sql.IsolationLevel {
-	if d.dialect == SQLite {
-		return sql.LevelDefault
-	}
-	return sql.LevelRepeatableRead
 }
 
 // uncertainError is ErrUncertain with the reason.

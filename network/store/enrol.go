@@ -158,3 +158,9 @@ func (s *Store) Enrol(ctx context.Context, e Enrolment) (out Enrolled, err error
 	}
 	return out, err
 }
+
+// ensureOwner makes an owner where there is none of that name.
+func ensureOwner(ctx context.Context, q database.Query, name string, when time.Time) error {
+	_, err := q.ExecContext(ctx, "INSERT INTO owners (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, micros(when))
+	return err
+}

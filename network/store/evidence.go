@@ -15,15 +15,6 @@ type Evidence struct {
 	Confirmed time.Time // zero: nobody has seen it there
 }
 
-// EvidenceOf lists the objects of a report, for the server that looks for them.
-func (s *Store) EvidenceOf(ctx context.Context, report string) (objects []Evidence, err error) {
-	err = s.view(ctx, "list the evidence of report "+report, func(q database.Query) error {
-		objects, err = all(ctx, q, scanEvidence, "SELECT e.sha256, e.size, e.created_at, e.confirmed_at FROM evidence e WHERE e.sha256 IN (SELECT sha256 FROM evidence_refs WHERE report = $1) ORDER BY e.sha256", report)
-		return err
-	})
-	return objects, err
-}
-
 func scanEvidence(r row) (e Evidence, err error) {
 	err = r.Scan(&e.SHA256, &e.Size, at(&e.Created), at(&e.Confirmed))
 	return e, err

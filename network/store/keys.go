@@ -99,14 +99,3 @@ func (s *Store) RevokeNodeKey(ctx context.Context, scope Scope, node, id string,
 		return s.leave(ctx, q, t)
 	})
 }
-
-// RevokedKeys lists the ids of keys that were revoked since: a server that keeps
-// keys or log-ins in memory asks every few seconds.
-func (s *Store) RevokedKeys(ctx context.Context, since time.Time) (ids []string, err error) {
-	err = s.view(ctx, "list revoked keys", func(q database.Query) error {
-		ids, err = all(ctx, q, func(r row) (id string, err error) { return id, r.Scan(&id) },
-			"SELECT id FROM node_keys WHERE revoked_at >= $1 ORDER BY id", micros(since))
-		return err
-	})
-	return ids, err
-}

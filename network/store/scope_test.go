@@ -8,12 +8,11 @@ import (
 // unscoped are the methods that read or change rows without a scope, and why no
 // person can reach another owner's rows by them.
 var unscoped = map[string]string{
-	"Now": "the time", "Ping": "no rows", "Check": "no rows", "Migrate": "tables", "MakePartitions": "tables", "Retain": "the server's own work", "Epoch": "a number",
+	"Now": "the time", "Ping": "no rows", "Check": "no rows", "Migrate": "tables", "MakePartitions": "tables", "Retain": "the server's own work",
 	"MarkRestored": "the whole installation, by who has the database's URL",
 
 	"TokenByHash": "authenticates: there is no scope yet", "EnrolmentToken": "by the secret itself", "Enrol": "by the secret itself",
 	"NodeKey": "checks signatures", "Person": "signing in", "CreateNonce": "before a log-in", "UseNonce": "before a log-in",
-	"RevokedKeys": "the server's memory of keys", "RevokedTokens": "the server's memory of tokens",
 	"CreateToken": "a token's scope is its own; who may give it is the server's to check", "ErasePerson": "people are no owner's; an admin's of all",
 
 	"Beats": "of nodes, from memory", "PutInventory": "by the node itself", "AddNodeKey": "by the node itself", "Deliver": "by the node itself",
@@ -21,7 +20,7 @@ var unscoped = map[string]string{
 
 	"Quiet": "the server's own work", "Returned": "the server's own work", "Unscored": "the server's own work", "ScoreReport": "the server's own work",
 	"Routes": "the server's own work: who asks sees their owners of it", "Summaries": "the server's own work",
-	"EvidenceOf": "the server's own work", "PeerReports": "the server's own work", "UnneededEvidence": "the server's own work", "ForgetEvidence": "the server's own work",
+	"PeerReports": "the server's own work", "UnneededEvidence": "the server's own work", "ForgetEvidence": "the server's own work",
 	"NextToPublish": "the server's own work", "MarkPublished": "the server's own work", "Unpublished": "a count",
 	"ClaimWebhooks": "the server's own work", "PostponeWebhook": "the server's own work", "Decide": "made from a node that was read with a scope",
 	"Acquire": "the server's own work", "Release": "the server's own work", "SetDue": "the server's own work", "ClaimDue": "the server's own work", "DoneDue": "the server's own work",

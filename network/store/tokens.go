@@ -119,25 +119,6 @@ func (s *Store) RevokeToken(ctx context.Context, scope Scope, id string, when ti
 	})
 }
 
-// RevokedTokens lists the hashes of tokens that were revoked since, as RevokedKeys
-// does for keys.
-func (s *Store) RevokedTokens(ctx context.Context, since time.Time) (hashes []string, err error) {
-	err = s.view(ctx, "list revoked tokens", func(q database.Query) error {
-		hashes, err = all(ctx, q, func(r row) (h string, err error) { return h, r.Scan(&h) },
-			"SELECT hash FROM tokens WHERE revoked_at >= $1 ORDER BY hash", micros(since))
-		return err
-	})
-	return hashes, err
-}
-
-// Epoch is the number that tokens and log-ins are made under.
-func (s *Store) Epoch(ctx context.Context) (epoch int64, err error) {
-	err = s.view(ctx, "read the epoch", func(q database.Query) error {
-		return q.QueryRowContext(ctx, "SELECT epoch FROM installation").Scan(&epoch)
-	})
-	return epoch, err
-}
-
 // MarkRestored is called once after the database was restored from a backup: every
 // token, log-in and enrolment token of before is void, and so is every nonce and
 // lease. What was revoked since the backup would otherwise be good again.
