@@ -24,6 +24,7 @@ func testLog(t testing.TB) *slog.Logger {
 // From nothing to a run that the server has: enrolled, logged in, checked by
 // command, signed, delivered, uploaded, confirmed, removed.
 func TestAgentFromTokenToReport(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := testConfig(t, f.http.URL, engine(t))
 	a := start(t, c, testOptions(testLog(t)))
@@ -83,6 +84,7 @@ func TestAgentFromTokenToReport(t *testing.T) {
 
 // The page has the root's families and no other, and says what happened.
 func TestAgentPage(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	a := start(t, testConfig(t, f.http.URL, engine(t)), testOptions(testLog(t)))
 	id := f.order(api.CommandKindCheck, time.Hour)
@@ -125,6 +127,7 @@ func TestAgentPage(t *testing.T) {
 
 // The state directory belongs to one agent, and to one server.
 func TestStateIsOneAgents(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := testConfig(t, f.http.URL, engine(t))
 	a, err := Open(c, testOptions(nil))

@@ -141,6 +141,7 @@ func (p *process) end(t *testing.T) {
 // Whatever a server answers in place of what it should, nothing is lost, and all
 // arrives when it is itself again.
 func TestServerAnswersBadly(t *testing.T) {
+	t.Parallel()
 	problem := func(status int, header ...string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			for i := 0; i+1 < len(header); i += 2 {
@@ -172,6 +173,7 @@ func TestServerAnswersBadly(t *testing.T) {
 		"hangs up": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFake(t)
 			o := testOptions(testLog(t))
 			a := start(t, testConfig(t, f.http.URL, engine(t)), o)
@@ -207,6 +209,7 @@ func TestServerAnswersBadly(t *testing.T) {
 
 // Retry-After is waited for, by every kind of request.
 func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	start(t, testConfig(t, f.http.URL, engine(t)), testOptions(testLog(t)))
 	eventually(t, "a heart-beat", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.beats) > 0 })
@@ -236,6 +239,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 
 // One record that the server calls malformed does not hold up the others.
 func TestMalformedRecordIsRefusedAlone(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	a := start(t, testConfig(t, f.http.URL, engine(t)), testOptions(testLog(t)))
 	eventually(t, "a heart-beat", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.beats) > 0 })
@@ -278,6 +282,7 @@ func TestMalformedRecordIsRefusedAlone(t *testing.T) {
 // A token that was used by another key is refused, and the agent ends with that
 // word; the same key gets the same node.
 func TestTokenIsForOneKey(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	address := engine(t)
 	a := start(t, testConfig(t, f.http.URL, address), testOptions(testLog(t)))
@@ -313,6 +318,7 @@ func TestTokenIsForOneKey(t *testing.T) {
 
 // Beyond a minute no run starts, and it says so; before it was measured none does.
 func TestClockSkewStopsRuns(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.ahead = 2 * time.Minute
 	a := start(t, testConfig(t, f.http.URL, engine(t)), testOptions(testLog(t)))
@@ -363,6 +369,7 @@ func TestSkew(t *testing.T) {
 // A check is stopped at once, leaves nothing, and is told as failed; the command
 // that stopped it is told as done.
 func TestStopEndsACheck(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := testConfig(t, f.http.URL, engine(t))
 	c.Scenario = "long"
@@ -390,6 +397,7 @@ func TestStopEndsACheck(t *testing.T) {
 // Ctrl-C during a check ends it and the agent, and the next start drops what is
 // left of it.
 func TestInterruptDuringACheck(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := testConfig(t, f.http.URL, engine(t))
 	c.Scenario = "long"
@@ -411,6 +419,7 @@ func TestInterruptDuringACheck(t *testing.T) {
 // A command is carried out at most once, also when its acknowledgement is lost
 // and over a restart; one that comes too late is not carried out.
 func TestCommandsOnce(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := testConfig(t, f.http.URL, engine(t))
 	f.mu.Lock()
@@ -459,6 +468,7 @@ func TestCommandsOnce(t *testing.T) {
 
 // A rotation whose answer is lost leaves a node that can log in.
 func TestRotationSurvivesALostAnswer(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	c := testConfig(t, f.http.URL, engine(t))
 	a := start(t, c, testOptions(testLog(t)))
@@ -499,6 +509,7 @@ func TestRotationSurvivesALostAnswer(t *testing.T) {
 
 // A node whose key was revoked is told so, keeps what it has, and goes on asking.
 func TestRevokedKey(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	a := start(t, testConfig(t, f.http.URL, engine(t)), testOptions(testLog(t)))
 	eventually(t, "a heart-beat", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.beats) > 0 })
@@ -519,6 +530,7 @@ func TestRevokedKey(t *testing.T) {
 
 // Somebody else who answers at the server's address gets no signature.
 func TestLoginIsForTheOriginOfTheEnrolment(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	a := start(t, testConfig(t, f.http.URL, engine(t)), testOptions(testLog(t)))
 	eventually(t, "a heart-beat", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.beats) > 0 })
@@ -539,6 +551,7 @@ func TestLoginIsForTheOriginOfTheEnrolment(t *testing.T) {
 // Uploads that vanish are uploaded again; a run that the server refuses is kept,
 // bounded, and holds up nothing.
 func TestUploadsAreConfirmed(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	f.lose = 2
 	c := testConfig(t, f.http.URL, engine(t))
@@ -561,6 +574,7 @@ func TestUploadsAreConfirmed(t *testing.T) {
 // On a full disk no check is made and nothing is lost; the agent goes on when
 // there is room.
 func TestStateCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("a file system is mounted")
 	}

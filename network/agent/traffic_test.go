@@ -147,6 +147,7 @@ func TestCheckIsSigned(t *testing.T) {
 // While the engine serves others a scheduled check waits; a check that the server
 // asks for is made at once, with few streams.
 func TestBusyEngine(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	address := slowEngine(t)
 	stop := others(t, address, 3)
@@ -208,6 +209,7 @@ func (f *fake) levels(t *testing.T) []int {
 // A scheduled check is made when the engine has become quiet, and an engine that
 // does not tell is not quiet.
 func TestScheduledInQuiet(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	address := slowEngine(t)
 	stop := others(t, address, 2)
