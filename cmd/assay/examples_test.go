@@ -17,22 +17,19 @@ func TestExampleTwoSimulators(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are held together on Linux only")
 	}
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "assay"), ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	t.Parallel()
+	dir := t.TempDir()
 	b, err := os.ReadFile(filepath.Join("..", "..", "examples", "compare", "two-simulators.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Replace(string(b), "  rounds: 10\n", "  rounds: 1\n", 1)
 	text = regexp.MustCompile(`iterations: \d+, warmup_iterations: \d+`).ReplaceAllString(text, "iterations: 4, warmup_iterations: 1")
-	file, out := filepath.Join(bin, "short.yaml"), filepath.Join(bin, "out")
+	file, out := filepath.Join(dir, "short.yaml"), filepath.Join(dir, "out")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(bin, "assay"), "compare", file, "--output", out)
-	cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	cmd := exec.Command("assay", "compare", file, "--output", out)
 	said, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
@@ -61,7 +58,7 @@ func TestExampleTwoSimulators(t *testing.T) {
 		}
 	}
 	// What it says is how to repeat it can be read, and names the same engines.
-	again := exec.Command(filepath.Join(bin, "assay"), "compare", filepath.Join(out, "reproduce", "config.json"), "--locked", out, "--engines", "nobody", "--output", filepath.Join(bin, "again"))
+	again := exec.Command("assay", "compare", filepath.Join(out, "reproduce", "config.json"), "--locked", out, "--engines", "nobody", "--output", filepath.Join(dir, "again"))
 	if said, err := again.CombinedOutput(); err == nil || !strings.Contains(string(said), "the file has four_slots, eight_slots") {
 		t.Errorf("%v: %s", err, said)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli/clitest"
 )
 
+// The test's own program is assay too, the first in the path.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"assay": main,
@@ -32,10 +33,6 @@ func TestManual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir() + "/assay"
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	lines := strings.Split(f.Doc.Text(), "\n")
 	ran := 0
 	for i, line := range lines {
@@ -51,7 +48,7 @@ func TestManual(t *testing.T) {
 			}
 			want = append(want, strings.TrimSpace(l))
 		}
-		out, err := exec.Command(bin, strings.Fields(typed)...).Output()
+		out, err := exec.Command("assay", strings.Fields(typed)...).Output()
 		if err != nil {
 			t.Errorf("assay %s: %v", typed, err)
 		}
