@@ -433,10 +433,11 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	// At the second start its run takes so long that it is surely interrupted; the
-	// request that is under way is waited for.
+	// At the second start its run takes so long that it is surely interrupted, by
+	// many requests: the one that is under way is waited for.
 	starts := filepath.Join(t.TempDir(), "starts")
-	c := quick(3, l.engine("a", `echo >>`+starts+`; if [ "$(wc -l <`+starts+`)" -eq 2 ]; then exec %s --ttft 5s; fi; exec %s`))
+	c := quick(3, l.engine("a", `echo >>`+starts+`; if [ "$(wc -l <`+starts+`)" -eq 2 ]; then exec %s --ttft 500ms; fi; exec %s`))
+	c.Workloads[0].Iterations = 40
 	e, err := Run(ctx, c, l.dir, l.opt)
 	if !errors.Is(err, ErrInterrupted) || e.Status != assay.StatusPartial || len(e.Samples) != 1 {
 		t.Fatalf("%v, %s, %d samples", err, e.Status, len(e.Samples))
