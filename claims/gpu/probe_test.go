@@ -33,6 +33,7 @@ func TestGPUProbesOnPoCL(t *testing.T) {
 			if p.Help == "" || p.Needs == "" || p.Unit == "" || p.Better == assay.Neither {
 				t.Errorf("a probe that does not say what it is: %+v", p)
 			}
+			t.Parallel()
 			r, err := p.Start(t.Context(), env)
 			if err != nil {
 				t.Fatal(err)
@@ -123,6 +124,7 @@ func TestWrongKernelFailsItsProbe(t *testing.T) {
 		"a page is not there":        {"kernel/gpu_allocation", "words[512 * i] = word(seed, i);", "if (i != 255) words[512 * i] = word(seed, i);"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each has its kernels compiled, by one thread
 			setup := onPoCL(t)
 			setup.Replace = [2]string{c.old, c.new}
 			r, err := gpuProbe(t, c.probe).Start(t.Context(), claims.Env{GPU: setup.command(t), Seed: 7, Deadline: 2 * time.Minute})

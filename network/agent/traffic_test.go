@@ -158,7 +158,7 @@ func TestBusyEngine(t *testing.T) {
 		}
 	}()
 	c := testConfig(t, f.http.URL, address)
-	c.Scenarios = append(c.Scenarios, assay.Scenario{Name: "levels", Pattern: "parallel", Levels: []int{1, 4}, Duration: assay.Duration(2 * time.Second), Grace: assay.Duration(time.Second)})
+	c.Scenarios = append(c.Scenarios, assay.Scenario{Name: "levels", Pattern: "parallel", Levels: []int{1, 4}, Duration: assay.Duration(2 * time.Second), Grace: assay.Duration(time.Minute)})
 	c.Scenario, c.Schedule = "levels", Schedule{Every: assay.Duration(time.Hour), OnStart: true}
 	c.Budget = 1 // the server's check is not to be paid for here
 	a := start(t, c, testOptions(testLog(t)))
