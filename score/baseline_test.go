@@ -23,7 +23,7 @@ func TestARunBecomesABaselineThatItPasses(t *testing.T) {
 	}
 	want := assay.Baseline{
 		Format: assay.BaselineFormat, Name: "mine", Source: "run 01J", GPUModel: "RTX 4090", GPUCount: 2, Engine: "openai-chat", Model: "m",
-		Load: assay.LoadClosed, At: 3, TTFTp99MS: ptr(60.0), TPOTp50MS: ptr(8.0), OutputTokensPerSecond: ptr(271.2), TokensPerJoule: ptr(271.2 * 290 / (320.0 * 290)),
+		Load: assay.LoadClosed, At: 3, TTFTp99MS: new(60.0), TPOTp50MS: new(8.0), OutputTokensPerSecond: new(271.2), TokensPerJoule: new(271.2 * 290 / (320.0 * 290)),
 	}
 	if d := cmp.Diff(want, b); d != "" {
 		t.Error(d)

@@ -122,7 +122,7 @@ func TestASustainedStageIsPricedAtItsShareOfTheCapacity(t *testing.T) {
 }
 
 func TestUnknownPowerIsAnUnknownCostAndNeverZero(t *testing.T) {
-	for name, joules := range map[string]*float64{"not read": nil, "zero": ptr(0.0), "negative": ptr(-1.0), "not a number": ptr(math.NaN())} {
+	for name, joules := range map[string]*float64{"not read": nil, "zero": new(0.0), "negative": new(-1.0), "not a number": new(math.NaN())} {
 		in := healthy(1)
 		in.Summary.Stages[0].Joules = joules
 		in.Terms = terms(t, "0.35", "0.30")

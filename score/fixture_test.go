@@ -8,8 +8,6 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // dist is a distribution that holds its percentiles up.
 func dist(mean, p50, p99 float64) assay.Dist {
 	return assay.Dist{N: 5000, Effective: 4000, Mean: mean, Stddev: mean / 10, Min: mean / 2, Max: p99 * 2, Percentiles: []assay.Percentile{
@@ -47,7 +45,7 @@ func card(uuid string) assay.GPUSummary {
 		},
 		Throttled:        map[string]float64{"hw_thermal": 0, "hw_slowdown": 0, "power_brake": 0, "sw_thermal": 0, "sw_power_cap": 0.97, "idle": 0},
 		XIDs:             map[string]int{},
-		ReplaysPerMinute: ptr(0.0),
+		ReplaysPerMinute: new(0.0),
 	}
 }
 
@@ -61,7 +59,7 @@ func stage(name string, n int) assay.StageSummary {
 		TTFT: dist(27.3, 26, 60), TPOT: dist(8, 8, 11), E2E: dist(67.3, 66, 142.7),
 		InputTokens: dist(18, 18, 20), OutputTokens: dist(6, 6, 6),
 		RequestsPerSecond: 45.2, GoodputPerSecond: 45.2, OutputTokensPerSecond: 271.2, GoodShare: 0.995,
-		Joules: ptr(320.0 * 290), WindowCV: ptr(0.02),
+		Joules: new(320.0 * 290), WindowCV: new(0.02),
 	}
 }
 
@@ -79,12 +77,12 @@ func healthy(n int) Input {
 				{Of: assay.EngineResidentMemory, Kind: "leak", Stage: "c3", Found: assay.Pass, Slope: assay.Quantity{N: 290, Est: 0, Lo: -1e3, Hi: 1e3}},
 			},
 			Host:   &assay.HostSummary{Stats: map[string]assay.ReadingStats{assay.HostCPU: constant(0.3)}},
-			Energy: &assay.EnergySummary{Joules: ptr(320.0 * 300), Counter: ptr(320.0 * 300), Integrated: ptr(320.0 * 300), Disagreement: ptr(0.0)},
+			Energy: &assay.EnergySummary{Joules: new(320.0 * 300), Counter: new(320.0 * 300), Integrated: new(320.0 * 300), Disagreement: new(0.0)},
 		},
 		Baseline: &assay.Baseline{
 			Format: assay.BaselineFormat, Name: "own", Source: "run 01H", GPUModel: "RTX 4090", GPUCount: n, Model: "m", Engine: "openai-chat",
 			Load: assay.LoadClosed, At: 3,
-			TTFTp99MS: ptr(60.0), TPOTp50MS: ptr(8.0), OutputTokensPerSecond: ptr(271.2), TokensPerJoule: ptr(271.2 / 320),
+			TTFTp99MS: new(60.0), TPOTp50MS: new(8.0), OutputTokensPerSecond: new(271.2), TokensPerJoule: new(271.2 / 320),
 		},
 	}
 	for i := range n {

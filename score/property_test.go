@@ -34,7 +34,7 @@ func between(t *rapid.T, name string, lo, hi float64) float64 {
 
 func maybe(t *rapid.T, name string, lo, hi float64) *float64 {
 	if rapid.Bool().Draw(t, name+" known") {
-		return ptr(between(t, name, lo, hi))
+		return new(between(t, name, lo, hi))
 	}
 	return nil
 }
@@ -163,11 +163,11 @@ func worsen(t *rapid.T, in *Input) string {
 		s.ErrorRate = min(1, s.ErrorRate*k)
 	case "cv":
 		if s.WindowCV != nil {
-			s.WindowCV = ptr(*s.WindowCV * k)
+			s.WindowCV = new(*s.WindowCV * k)
 		}
 	case "joules":
 		if s.Joules != nil {
-			s.Joules = ptr(*s.Joules * k)
+			s.Joules = new(*s.Joules * k)
 		}
 	case "restarts":
 		in.Summary.Restarts++
@@ -209,7 +209,7 @@ func TestPropertyTheScoreHasNoUnits(t *testing.T) {
 			if p == nil {
 				return nil
 			}
-			return ptr(*p * k)
+			return new(*p * k)
 		}
 		for i := range in.Summary.Stages {
 			s := &in.Summary.Stages[i]

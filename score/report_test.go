@@ -26,10 +26,10 @@ var update = flag.Bool("update", false, "write the example of docs/health.md")
 func specified(t testing.TB) Input {
 	in := healthy(1)
 	s := &in.Summary.Stages[0]
-	s.ErrorRate, s.Failed, s.OK, s.WindowCV = 0.01, 130, 12870, ptr(0.1)
+	s.ErrorRate, s.Failed, s.OK, s.WindowCV = 0.01, 130, 12870, new(0.1)
 	in.Summary.GPUs[0].Throttled["sw_thermal"] = 0.01
-	in.Baseline.TTFTp99MS, in.Baseline.TPOTp50MS = ptr(52.0), ptr(7.8)
-	in.Baseline.OutputTokensPerSecond, in.Baseline.TokensPerJoule = ptr(319.0), ptr(1.02)
+	in.Baseline.TTFTp99MS, in.Baseline.TPOTp50MS = new(52.0), new(7.8)
+	in.Baseline.OutputTokensPerSecond, in.Baseline.TokensPerJoule = new(319.0), new(1.02)
 	in.Terms = terms(t, "0.35", "0.30")
 	r := &assay.Replicates{Windows: 290, Seed: 1}
 	for i := range 200 { // spread evenly over ±2 %
@@ -191,7 +191,7 @@ func TestReportsKeepTheirSchema(t *testing.T) {
 		}
 	}
 	h := Health(specified(t))
-	h.Score.Overall = ptr(1.5)
+	h.Score.Overall = new(1.5)
 	if validate(t, s, h) == nil {
 		t.Error("the schema takes a score of 1.5")
 	}
@@ -213,7 +213,7 @@ func TestBaselinesKeepTheirSchema(t *testing.T) {
 			t.Errorf("%s: %v", b.Name, err)
 		}
 	}
-	b.TTFTp99MS = ptr(0.0)
+	b.TTFTp99MS = new(0.0)
 	if validate(t, s, b) == nil {
 		t.Error("the schema takes a time of zero")
 	}

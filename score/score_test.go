@@ -22,10 +22,10 @@ func TestANodeHeldAgainstItselfLosesOnlyWhatIsUnsteady(t *testing.T) {
 
 func TestPartsAgainstTheBaseline(t *testing.T) {
 	in := healthy(1)
-	in.Baseline.TTFTp99MS = ptr(30.0)              // half of what is measured
-	in.Baseline.TPOTp50MS = ptr(16.0)              // twice: no more than 1
-	in.Baseline.OutputTokensPerSecond = ptr(542.4) // twice
-	in.Baseline.TokensPerJoule = ptr(271.2 / 320 * 4)
+	in.Baseline.TTFTp99MS = new(30.0)              // half of what is measured
+	in.Baseline.TPOTp50MS = new(16.0)              // twice: no more than 1
+	in.Baseline.OutputTokensPerSecond = new(542.4) // twice
+	in.Baseline.TokensPerJoule = new(271.2 / 320 * 4)
 	s := Health(in).Score
 	near(t, "latency", s.Latency, math.Sqrt(0.5))
 	near(t, "throughput", s.Throughput, 0.5)
@@ -59,8 +59,8 @@ func TestStabilityIsAProduct(t *testing.T) {
 
 func TestDeductionsAddUpToWhatAPartLost(t *testing.T) {
 	in := healthy(2)
-	in.Baseline.TTFTp99MS, in.Baseline.TPOTp50MS = ptr(33.0), ptr(5.0)
-	in.Baseline.TokensPerJoule, in.Baseline.OutputTokensPerSecond = ptr(2.0), ptr(300.0)
+	in.Baseline.TTFTp99MS, in.Baseline.TPOTp50MS = new(33.0), new(5.0)
+	in.Baseline.TokensPerJoule, in.Baseline.OutputTokensPerSecond = new(2.0), new(300.0)
 	in.Summary.Restarts = 1
 	in.Summary.GPUs[1].Throttled["sw_thermal"] = 0.2
 	for _, errors := range []float64{0.02, 1} { // at 1 stability is zero
@@ -117,7 +117,7 @@ func TestAP99ThatTheSamplesDoNotCarryIsNotScored(t *testing.T) {
 
 func TestWithoutTheBaselinesLoadThereIsNoLatencyAndTheBestThroughput(t *testing.T) {
 	in := healthy(1)
-	in.Baseline.At, in.Baseline.OutputTokensPerSecond = 8, ptr(542.4)
+	in.Baseline.At, in.Baseline.OutputTokensPerSecond = 8, new(542.4)
 	low := stage("c1", 1)
 	low.OutputTokensPerSecond, low.GoodputPerSecond, low.ErrorRate = 100, 10, 0.008
 	in.Summary.Stages = append(in.Summary.Stages, low)

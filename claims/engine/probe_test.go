@@ -43,7 +43,7 @@ func TestFiguresAreThoseOfSummary(t *testing.T) {
 	for _, l := range latencies() {
 		t.Run(l.name, func(t *testing.T) {
 			r := &latencyRunner{runs: play(t, one), latency: l}
-			d := l.of(ptr(one.stage()))
+			d := l.of(new(one.stage()))
 			m, err := r.Sample(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -80,8 +80,6 @@ func TestFiguresAreThoseOfSummary(t *testing.T) {
 		})
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // The times are what the recording has: a wrong unit or field shows here.
 func TestFiguresOfARecording(t *testing.T) {

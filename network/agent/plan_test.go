@@ -18,28 +18,26 @@ import (
 	"github.com/assay-bench/assay/network/api"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // What the server may set, and what it gets when it asks for more.
 func TestSettingsWithinLimits(t *testing.T) {
 	c := DefaultConfig()
 	c.Limits.Scenarios = []string{"quick", "sustained_load", "baseline_capacity"}
 	c.Limits.MaxDuration = assay.Duration(10 * time.Minute)
-	p, err := c.plan(&api.Settings{Version: 7, Profile: ptr("small_model"), Scenario: ptr("baseline_capacity"), EverySeconds: ptr(3600), JitterSeconds: ptr(60), CheckBudget: ptr(0.02)})
+	p, err := c.plan(&api.Settings{Version: 7, Profile: new("small_model"), Scenario: new("baseline_capacity"), EverySeconds: new(3600), JitterSeconds: new(60), CheckBudget: new(0.02)})
 	if err != nil || len(p.Refused) > 0 {
 		t.Fatal(p.Refused, err)
 	}
 	if p.Version != 7 || p.Profile == nil || p.Profile.Name != "small_model" || p.Scenario.Name != "baseline_capacity" || p.Every != time.Hour || p.Jitter != time.Minute || p.Budget != 0.02 {
 		t.Errorf("%+v", p)
 	}
-	p, err = c.plan(&api.Settings{Version: 8, Profile: ptr("/etc/passwd"), Scenario: ptr("sustained_load"), EverySeconds: ptr(60), CheckBudget: ptr(0.5)})
+	p, err = c.plan(&api.Settings{Version: 8, Profile: new("/etc/passwd"), Scenario: new("sustained_load"), EverySeconds: new(60), CheckBudget: new(0.5)})
 	if err != nil || len(p.Refused) != 4 {
 		t.Fatalf("refused %q, want four: %v", p.Refused, err)
 	}
 	if p.Profile != nil || p.Scenario.Name != "quick" || p.Every != 15*time.Minute || p.Budget != 0.05 {
 		t.Errorf("%+v", p)
 	}
-	if p, _ := c.plan(&api.Settings{Scenario: ptr("batch_optimization")}); len(p.Refused) != 1 {
+	if p, _ := c.plan(&api.Settings{Scenario: new("batch_optimization")}); len(p.Refused) != 1 {
 		t.Errorf("a scenario that is not on the list: %q", p.Refused)
 	}
 }
