@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 
 	"network/api":            {},
 	"network/control":        {"", "stat", "internal/yamltext"},
+	"network/place":          {"", "internal/yamltext"},
 	"network/store":          {"", "ledger", "network/control", "internal/database"},
 	"network/evidence":       {"internal/disk"},
 	"network/agent":          {"", "network/api", "hammer", "verify", "telemetry", "journal", "score", "summary", "inference", "ledger", "ledger/outbox", "internal/clock", "internal/disk", "internal/proc", "internal/child", "internal/yamltext"},
@@ -103,7 +104,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
-	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/server", "network/server/decide", "network/server/egress", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/webhook", "network/store", "report"},
+	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/webhook", "network/store", "report"},
 	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/agent", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }
