@@ -511,6 +511,18 @@ type Key struct {
 	Revoked   *Time  `json:"revoked,omitempty"`
 }
 
+// Level defines model for Level.
+type Level struct {
+	OutputTokensPerSecond float64 `json:"output_tokens_per_second"`
+
+	// RequestsPerSecond Of those that succeeded
+	RequestsPerSecond float64  `json:"requests_per_second"`
+	TpotP99Ms         *float64 `json:"tpot_p99_ms"`
+
+	// TtftP99Ms null: the samples do not carry it
+	TtftP99Ms *float64 `json:"ttft_p99_ms"`
+}
+
 // Login defines model for Login.
 type Login struct {
 	Expires Time   `json:"expires"`
@@ -692,10 +704,16 @@ type ReplicaState struct {
 
 // Report defines model for Report.
 type Report struct {
-	Because   *string       `json:"because,omitempty"`
-	Confirmed bool          `json:"confirmed"`
-	Files     []File        `json:"files"`
-	Id        Id            `json:"id"`
+	Because   *string `json:"because,omitempty"`
+	Confirmed bool    `json:"confirmed"`
+	Files     []File  `json:"files"`
+	Id        Id      `json:"id"`
+
+	// Levels What the node did at each load, as the server found it in the evidence: one entry a stage with a steady window in which at most one request of a hundred failed
+	Levels *[]Level `json:"levels,omitempty"`
+
+	// Model That was measured; absent: the report was not read, or by an older server
+	Model     *string       `json:"model,omitempty"`
 	Node      Id            `json:"node"`
 	Received  Time          `json:"received"`
 	Run       string        `json:"run"`

@@ -205,6 +205,13 @@ func reportOf(r store.Report) api.Report {
 	if r.Because != "" {
 		out.Because = &r.Because
 	}
+	var scored struct { // as network/server/decide wrote it
+		Model  string
+		Levels []api.Level
+	}
+	if json.Unmarshal(r.Summary, &scored) == nil && scored.Model != "" {
+		out.Model, out.Levels = &scored.Model, &scored.Levels
+	}
 	for _, f := range r.Files {
 		out.Files = append(out.Files, api.File{Name: f.Name, Sha256: f.SHA256, Size: f.Size})
 	}

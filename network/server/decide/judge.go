@@ -12,6 +12,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/foreign"
+	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/network/control"
 	"github.com/assay-bench/assay/network/store"
 	"github.com/assay-bench/assay/score"
@@ -41,6 +42,8 @@ type Scored struct {
 	Score    *assay.HealthScore        `json:"score,omitempty"`    //
 	Findings []assay.Finding           `json:"findings,omitempty"` // the first
 	Result   *assay.PerformanceMetrics `json:"performance,omitempty"`
+	Model    string                    `json:"model,omitempty"`
+	Levels   []api.Level               `json:"levels,omitempty"` // by stage; server.reportOf reads both
 }
 
 // judgeAll judges the reports that wait, several at once, and says how many it has
@@ -257,6 +260,7 @@ func (d *Decider) score(ctx context.Context, p control.Policy, r store.Report, r
 		Health: health, Summary: run.summary, Checks: run.checks, Basis: basis,
 	})
 	v.scored.Score, v.scored.Result = &health.Score, &health.Performance
+	v.scored.Model, v.scored.Levels = foreign.Line(run.summary.Engine.Model, 300), levels(run.summary)
 	v.scored.Findings = health.Findings[:min(len(health.Findings), 50)]
 	return v, nil
 }

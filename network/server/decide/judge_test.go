@@ -43,6 +43,10 @@ func TestLifeOfANode(t *testing.T) {
 	if r.Verdict != "unknown" || !strings.Contains(r.Because, "no baseline") {
 		t.Errorf("verdict %s: %s", r.Verdict, r.Because)
 	}
+	var kept Scored
+	if err := json.Unmarshal(r.Summary, &kept); err != nil || kept.Model == "" || len(kept.Levels) == 0 || kept.Levels[0].RequestsPerSecond == 0 {
+		t.Errorf("nobody can plan by %q, %+v: %v", kept.Model, kept.Levels, err)
+	}
 	if out := m.act(control.Event{Kind: control.EventApprove, Reason: "it is ours"}); out.Refused {
 		t.Fatal(out.Why)
 	}
