@@ -263,3 +263,13 @@ func (r Request) check(nodes []Node) error {
 	}
 	return nil
 }
+
+// Models are those that are asked for.
+func (f File) Models() (out []string) {
+	for _, d := range f.Request.Demands {
+		if !slices.Contains(out, d.Model) {
+			out = append(out, d.Model)
+		}
+	}
+	return out
+}
