@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -569,6 +570,32 @@ func TestUploadsAreConfirmed(t *testing.T) {
 	eventually(t, "the check is done", func() bool { _, done := f.outcome(id); return done })
 	eventually(t, "the run is refused", func() bool { _, n := a.reports.count(); return n == 1 })
 	eventually(t, "nothing waits behind it", func() bool { n, _ := a.box.Pending(); return n == 0 })
+}
+
+// A server that was restored from a backup has not every statement that it took:
+// one whose run is still here is delivered again.
+func TestStatementIsDeliveredAgainToARestoredServer(t *testing.T) {
+	f := newFake(t)
+	var lost atomic.Int32
+	f.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/reports") || lost.Add(1) > 1 {
+			return false
+		}
+		f.mu.Lock()
+		clear(f.statements)
+		f.mu.Unlock()
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	c := testConfig(t, f.http.URL, engine(t))
+	a := start(t, c, testOptions(testLog(t)))
+	f.order(api.CommandKindCheck, time.Hour)
+	eventually(t, "the run is removed", func() bool { n, _ := a.reports.count(); return n == 0 && lost.Load() > 1 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.confirmed) != 1 || len(f.statements) == 0 {
+		t.Errorf("%d reports are confirmed, of %d statements", len(f.confirmed), len(f.statements))
+	}
 }
 
 // On a full disk no check is made and nothing is lost; the agent goes on when

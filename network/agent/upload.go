@@ -52,6 +52,12 @@ func (r *reports) upload(ctx context.Context, name, dir string, x report) (waits
 	if errors.As(err, &se) && se.final() {
 		return false, r.refuse(name, x, err)
 	}
+	if status(err) == http.StatusNotFound {
+		// It had the statement, and was restored from a backup that does not: the run's
+		// directory has it still.
+		_, moved := r.move(name, stageTaken, stageSigned)
+		return true, errors.Join(err, moved)
+	}
 	if err != nil {
 		return true, err
 	}

@@ -75,34 +75,6 @@ exchange the servers one by one after it.`,
 	return cmd
 }
 
-func newRestored() *cobra.Command {
-	var url string
-	cmd := &cobra.Command{
-		Use:   "restored --database URL",
-		Short: "Say that the database comes from a backup: tokens and log-ins end",
-		Long: `Say that the database comes from a backup, before a server runs on it. Tokens that
-were taken back since would hold again, so all of them and all log-ins end: agents
-log in by their keys again, people get new tokens, the first from
-"assay server init". Records that the backup does not have are still in Kafka.`,
-		Args: cli.Takes(0, 0, "no words"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, st, err := open(cmd.Context(), url)
-			if err != nil {
-				return err
-			}
-			defer db.Close()
-			epoch, err := st.MarkRestored(cmd.Context(), store.Trail{})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "all tokens and log-ins of %s have ended (epoch %d)\n", db, epoch)
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&url, "database", "", "`URL`: sqlite:FILE or postgres://…")
-	return cmd
-}
-
 func migrate(ctx context.Context, st *store.Store, db *database.DB, w io.Writer) error {
 	from, to, err := st.Migrate(ctx)
 	if err != nil {
