@@ -49,28 +49,41 @@ type swarm struct {
 	waiting   int
 }
 
-// run plays the agents.
-func run(ctx context.Context, o options) (result, error) {
+// gather makes a swarm without agents; end removes what it leaves.
+func gather(ctx context.Context, o options) (s *swarm, end func(), err error) {
 	scratch, err := os.MkdirTemp("", "swarm-")
 	if err != nil {
-		return result{}, err
+		return nil, nil, err
 	}
-	defer os.RemoveAll(scratch)
-	s := &swarm{options: o, meter: newMeter(),
+	s = &swarm{options: o, meter: newMeter(),
 		shared: &http.Client{Transport: &http.Transport{MaxConnsPerHost: pooled, MaxIdleConnsPerHost: pooled}},
 		waits:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.agents}},
 	}
-	defer s.shared.CloseIdleConnections()
-	defer s.waits.CloseIdleConnections()
-	if s.base, err = url.Parse(o.server); err != nil {
+	end = func() {
+		s.shared.CloseIdleConnections()
+		s.waits.CloseIdleConnections()
+		os.RemoveAll(scratch)
+	}
+	if s.base, err = url.Parse(o.server); err == nil {
+		s.admin, err = api.NewClient(o.server, api.WithHTTPClient(s.shared), api.WithRequestEditorFn(bearer(o.token)))
+	}
+	if err == nil {
+		s.run, err = record(ctx, scratch)
+	}
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return s, end, nil
+}
+
+// run plays the agents.
+func run(ctx context.Context, o options) (result, error) {
+	s, end, err := gather(ctx, o)
+	if err != nil {
 		return result{}, err
 	}
-	if s.admin, err = api.NewClient(o.server, api.WithHTTPClient(s.shared), api.WithRequestEditorFn(bearer(o.token))); err != nil {
-		return result{}, err
-	}
-	if s.run, err = record(ctx, scratch); err != nil {
-		return result{}, err
-	}
+	defer end()
 	began := time.Now()
 	agents, err := s.enrolAll(ctx)
 	if err != nil {
