@@ -10,6 +10,7 @@ import (
 var unscoped = map[string]string{
 	"Now": "the time", "Ping": "no rows", "Check": "no rows", "Migrate": "tables", "MakePartitions": "tables", "Retain": "the server's own work",
 	"MarkRestored": "the whole installation, by who has the database's URL",
+	"Replay":       "the same", "RestoreFacts": "the same", "LastReceived": "a time",
 
 	"TokenByHash": "authenticates: there is no scope yet", "EnrolmentToken": "by the secret itself", "Enrol": "by the secret itself",
 	"NodeKey": "checks signatures", "Person": "signing in", "CreateNonce": "before a log-in", "UseNonce": "before a log-in",

@@ -33,8 +33,7 @@ type Replayed struct {
 type Replay struct {
 	decider *Decider
 	id      server.Identity
-	ring    *ledger.Keyring
-	known   map[string]bool // nodes whose keys the ring has
+	rings   map[string]*ledger.Keyring // by node
 	moves   map[subject][]control.Transition
 	out     Replayed
 }
@@ -49,8 +48,7 @@ func NewReplay(st *store.Store, id server.Identity) (*Replay, error) {
 		return nil, err
 	}
 	return &Replay{
-		decider: d, id: id, ring: ledger.NewKeyring(id.OwnKey, id.EnrolKey),
-		known: map[string]bool{}, moves: map[subject][]control.Transition{},
+		decider: d, id: id, rings: map[string]*ledger.Keyring{}, moves: map[subject][]control.Transition{},
 	}, nil
 }
 
@@ -112,16 +110,17 @@ func (r *Replay) read(ctx context.Context, rec ledger.Record) (out store.Replaye
 	if stamp.ID != rec.ID || stamp.Node != rec.Node {
 		return out, &refused{errors.New("it is under another id or node than the one that was signed")}
 	}
-	if err := r.learn(ctx, stamp.Node); err != nil {
+	ring, err := r.ring(ctx, stamp.Node)
+	if err != nil {
 		return out, err
 	}
-	if _, err := r.ring.Check(e, s, stamp, time.Time{}); err != nil {
+	if _, err := ring.Check(e, s, stamp, time.Time{}); err != nil {
 		return out, &refused{err}
 	}
 	out.Record = store.Record{ID: rec.ID.String(), Node: rec.Node, Kind: string(rec.Kind), Bytes: rec.Value, Received: stamp.Time}
 	switch s.PredicateType {
 	case ledger.KeyPredicate:
-		err = r.key(rec.Value, &out)
+		err = r.key(ring, rec.Value, &out)
 	case ledger.NodeTransition:
 		err = r.transition(s, &out)
 	case ledger.ServerAction:
@@ -133,27 +132,30 @@ func (r *Replay) read(ctx context.Context, rec ledger.Record) (out store.Replaye
 	return out, nil
 }
 
-// learn adds the keys that the database has of a node. Those that were revoked
-// count, too: what they signed was taken before.
-func (r *Replay) learn(ctx context.Context, node string) error {
-	if r.known[node] {
-		return nil
+// ring has our own keys and those that the database has of a node. Those that were
+// revoked count, too: what they signed was taken before.
+func (r *Replay) ring(ctx context.Context, node string) (*ledger.Keyring, error) {
+	if ring := r.rings[node]; ring != nil {
+		return ring, nil
 	}
-	keys, err := r.decider.store.NodeKeys(ctx, everybody, node)
+	rows, err := r.decider.store.NodeKeys(ctx, everybody, node)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, k := range keys {
-		if err := r.ring.Add(k.Statement, time.Time{}); err != nil {
-			return fmt.Errorf("the database's key %s of node %s: %w", k.ID, node, err)
+	trusted := []ledger.Key{r.id.OwnKey, r.id.EnrolKey}
+	for _, row := range rows {
+		k, err := ledger.ParseKey(row.Statement)
+		if err != nil {
+			return nil, fmt.Errorf("the database's key %s of node %s: %w", row.ID, node, err)
 		}
+		trusted = append(trusted, k)
 	}
-	r.known[node] = true
-	return nil
+	r.rings[node] = ledger.NewKeyring(trusted...)
+	return r.rings[node], nil
 }
 
 // key is a statement of our own about the key of a node.
-func (r *Replay) key(envelope []byte, out *store.Replayed) error {
+func (r *Replay) key(ring *ledger.Keyring, envelope []byte, out *store.Replayed) error {
 	k, err := ledger.ParseKey(envelope)
 	if err != nil {
 		return err
@@ -161,7 +163,7 @@ func (r *Replay) key(envelope []byte, out *store.Replayed) error {
 	if k.SignedBy != r.id.EnrolKey.ID {
 		return errors.New("it is about a key that another server or an authority certified")
 	}
-	if err := r.ring.Add(envelope, time.Time{}); err != nil {
+	if err := ring.Add(envelope, time.Time{}); err != nil {
 		return err
 	}
 	out.Node = &store.Node{
