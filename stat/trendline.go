@@ -48,6 +48,19 @@ func fitLine(x, y []float64, level float64) line {
 	return l
 }
 
+// Line is a straight line through points by Theil and Sen, with the interval of its
+// slope at a confidence, which allows for autocorrelation of the noise. The interval
+// is NaN where there are too few independent points for one, and everything with
+// fewer than five points or more than [MaxPoints]. Points that are not finite are
+// passed over.
+func Line(x, y []float64, confidence float64) Slope {
+	x, y, ok := finite(x, y)
+	if !ok || len(x) < 5 || len(x) > MaxPoints || !(confidence > 0 && confidence < 1) {
+		return noSlope()
+	}
+	return fitLine(x, y, 1-confidence).Slope
+}
+
 func (l line) scaled(unit float64) Slope {
 	s := l.Slope
 	s.Slope, s.Lo, s.Hi = s.Slope*unit, s.Lo*unit, s.Hi*unit

@@ -132,6 +132,9 @@ func nextOf(r Record) int64 {
 // leave writes what a change leaves behind. An id that is there with other bytes
 // fails the whole.
 func (s *Store) leave(ctx context.Context, q database.Query, t Trail) error {
+	if err := insertAnomalies(ctx, q, t.Anomalies); err != nil {
+		return err
+	}
 	t, err := s.recorded(ctx, t)
 	if err != nil {
 		return err

@@ -83,6 +83,9 @@ func (s *Store) sweep(ctx context.Context, q database.Query, keep Retention, now
 		{"DELETE FROM tokens WHERE expires_at < $1", now.Add(-31 * 24 * time.Hour)},
 		{"DELETE FROM enrolment_tokens WHERE expires_at < $1", now.Add(-31 * 24 * time.Hour)},
 		{"DELETE FROM nonces WHERE expires_at < $1", now},
+		{"DELETE FROM points WHERE at < $1", reports},
+		{"DELETE FROM anomalies WHERE at < $1", decisions},
+		{"DELETE FROM demand WHERE at < $1", decisions},
 		{"DELETE FROM commands WHERE created_at < $1 AND expires_at < $1", reports},
 	} {
 		if _, err := q.ExecContext(ctx, st.sql, micros(st.at)); err != nil {

@@ -124,6 +124,8 @@ func (s Scope) where(db *database.DB, column string, a *args) string {
 type Trail struct {
 	Audit  []AuditEntry
 	Outbox []Record
+	// Anomalies are what was decided on.
+	Anomalies []Anomaly
 }
 
 // Hash is how secrets and ids of bytes are kept: SHA-256 in hexadecimal.

@@ -52,6 +52,7 @@ var checks = map[string]func(*testing.T, backend){
 	"append-only":      testAppendOnly,
 	"migrate at once":  testMigrateAtOnce,
 	"month boundaries": testMonths,
+	"trends":           testTrends,
 }
 
 // suite runs every check on a kind of database.

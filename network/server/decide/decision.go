@@ -149,6 +149,9 @@ func (d *Decider) actor(h Happening, a control.Actor) string {
 // messages for people.
 func (d *Decider) trail(h Happening, s state, ts []store.Transition, notices []control.Notice, now time.Time) (store.Trail, error) {
 	t := store.Trail{Audit: slices.Clone(h.Audit)}
+	if h.Anomaly != nil {
+		t.Anomalies = []store.Anomaly{*h.Anomaly}
+	}
 	for _, tr := range ts {
 		t.Outbox = append(t.Outbox, store.Record{ID: tr.ID, Topic: store.TopicLedger, Node: h.Node, Kind: string(ledger.KindEnvelope), Bytes: tr.Statement, Received: now})
 		t.Audit = append(t.Audit, store.AuditEntry{

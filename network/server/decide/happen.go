@@ -28,6 +28,8 @@ type Happening struct {
 	Report  *store.Report
 	// Baseline names what the report was compared with.
 	Baseline string
+	// Anomaly is kept with what is decided on it; nil: the event is none.
+	Anomaly *store.Anomaly
 	// Audit is written with the decision; each entry of a known principal is also
 	// signed, for the ledger.
 	Audit []store.AuditEntry
@@ -170,7 +172,7 @@ func (d *Decider) keepLittle(ctx context.Context, h Happening, s state, out *con
 			return err
 		}
 		return d.store.SetBreaker(ctx, s.from, body, now, trail)
-	case len(trail.Audit) > 0 || len(trail.Outbox) > 0:
+	case len(trail.Audit) > 0 || len(trail.Outbox) > 0 || len(trail.Anomalies) > 0:
 		return d.store.AddAudit(ctx, trail)
 	}
 	return nil

@@ -157,6 +157,9 @@ func (d *Decider) Judge(ctx context.Context, r store.Report) error {
 	if err := d.keepBaseline(ctx, r.Node, v, out.Node); err != nil {
 		return err
 	}
+	if err := d.lookBack(ctx, r, v); err != nil {
+		return err
+	}
 	return d.keepScore(ctx, r, v, out)
 }
 
@@ -208,8 +211,9 @@ func (s Scored) encode() (json.RawMessage, error) {
 type verdict struct {
 	scored Scored
 	peer   string
-	why    string // nothing is known, and why; empty: it was read
-	own    bool   // it was compared with the node's own baseline
+	why    string       // nothing is known, and why; empty: it was read
+	own    bool         // it was compared with the node's own baseline
+	point  *store.Point // for the node's history; nil: it has no figures
 }
 
 // verdict reads and scores. An error is ours and is tried again; whatever is wrong
@@ -243,6 +247,7 @@ func (d *Decider) score(ctx context.Context, p control.Policy, r store.Report, r
 		v.scored.NoPeer = foreign.Line(err.Error(), 300)
 	} else {
 		v.peer, v.scored.Figures = peerKey(like), &like
+		v.point = pointOf(r, run, like, v.peer)
 		if chosen, basis, err = d.baseline(ctx, p, r.Node, v.peer, like); err != nil {
 			return v, err
 		}

@@ -16,6 +16,7 @@ const (
 	leaseContact = "contact"
 	leasePublish = "publish"
 	leaseTidy    = "tidy"
+	leaseDemand  = "demand"
 )
 
 // Run does what goes on by itself until ctx ends: it judges reports, looks who is
@@ -26,6 +27,7 @@ func (d *Decider) Run(ctx context.Context) {
 	all.Go(func() { d.leased(ctx, leaseJudge, d.reports, d.judgeTurn) })
 	all.Go(func() { d.leased(ctx, leaseContact, nil, d.contacts()) })
 	all.Go(func() { d.leased(ctx, leaseTidy, nil, d.tidies()) })
+	all.Go(func() { d.leased(ctx, leaseDemand, nil, d.demands()) })
 	if d.o.Sink != nil {
 		all.Go(func() { d.leased(ctx, leasePublish, nil, d.publishTurn) })
 	}
