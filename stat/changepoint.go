@@ -119,23 +119,8 @@ func longRunVariance(y []float64) float64 {
 		}
 		return m.Variance() / 2
 	}
-	rho := differenceCorrelation(d1, d2)
+	rho := min(0.9, max(0, d2/d1-1))
 	return d1 / 2 / (1 - rho) * (1 + rho) / (1 - rho)
-}
-
-// differenceCorrelation is ρ by the variances of differences at lags 1 and 2.
-func differenceCorrelation(d1, d2 float64) float64 { return min(0.9, max(0, d2/d1-1)) }
-
-// NoiseCorrelation is how far each value of a series depends on the one before it,
-// ρ from 0 to 0.9, as [ChangePoints] allows for it: from differences, which a change
-// of level disturbs in one place only. It is 0 where more than half of the values
-// equal their neighbour. y must be finite.
-func NoiseCorrelation(y []float64) float64 {
-	d1 := differenceVariance(y, 1)
-	if !(d1 > 0) {
-		return 0
-	}
-	return differenceCorrelation(d1, differenceVariance(y, 2))
 }
 
 // differenceVariance is the variance of differences at a lag, from the 86th

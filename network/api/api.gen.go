@@ -321,6 +321,30 @@ func (e TransitionFact) Valid() bool {
 	}
 }
 
+// Defines values for TrendMetric.
+const (
+	TrendMetricOutputTokensPerSecond TrendMetric = "output_tokens_per_second"
+	TrendMetricTokensPerJoule        TrendMetric = "tokens_per_joule"
+	TrendMetricTpotP50Ms             TrendMetric = "tpot_p50_ms"
+	TrendMetricTtftP99Ms             TrendMetric = "ttft_p99_ms"
+)
+
+// Valid indicates whether the value is a known member of the TrendMetric enum.
+func (e TrendMetric) Valid() bool {
+	switch e {
+	case TrendMetricOutputTokensPerSecond:
+		return true
+	case TrendMetricTokensPerJoule:
+		return true
+	case TrendMetricTpotP50Ms:
+		return true
+	case TrendMetricTtftP99Ms:
+		return true
+	default:
+		return false
+	}
+}
+
 // Acknowledgement defines model for Acknowledgement.
 type Acknowledgement struct {
 	Detail  *string                `json:"detail,omitempty"`
@@ -352,11 +376,48 @@ type ActionAction string
 // Admission defines model for Admission.
 type Admission string
 
+// AgainstPeers defines model for AgainstPeers.
+type AgainstPeers struct {
+	Median *float64 `json:"median"`
+	Peers  int      `json:"peers"`
+
+	// Score The same in robust standard deviations of the peers
+	Score *float64 `json:"score"`
+
+	// Shift By which share the node is better; worse is negative
+	Shift *float64 `json:"shift"`
+
+	// Unknown Why nothing can be said; empty: it is known
+	Unknown string `json:"unknown"`
+}
+
 // Announcement defines model for Announcement.
 type Announcement struct {
 	Command   *Id    `json:"command,omitempty"`
 	Files     []File `json:"files"`
 	Statement Id     `json:"statement"`
+}
+
+// Anomaly defines model for Anomaly.
+type Anomaly struct {
+	High *float64 `json:"high"`
+	Id   Id       `json:"id"`
+	Kind string   `json:"kind"`
+
+	// Low Of the shift's 95 % interval; null: it has none
+	Low     *float64 `json:"low"`
+	Metric  string   `json:"metric"`
+	Node    Id       `json:"node"`
+	Reports []string `json:"reports"`
+
+	// Shift As a share; worse is negative
+	Shift float64 `json:"shift"`
+	Since Time    `json:"since"`
+
+	// Subject What it is about: the node, or what a batch of nodes shares
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+	Time    Time   `json:"time"`
 }
 
 // AuditEntry defines model for AuditEntry.
@@ -382,6 +443,51 @@ type Breaker struct {
 	Reasons     *[]string `json:"reasons,omitempty"`
 	Since       *Time     `json:"since,omitempty"`
 	Version     int64     `json:"version"`
+}
+
+// Capacity defines model for Capacity.
+type Capacity struct {
+	Forecast Forecast `json:"forecast"`
+
+	// Measured Of them, those whose last report says what they hold
+	Measured int    `json:"measured"`
+	Model    string `json:"model"`
+
+	// Nodes In rotation now
+	Nodes                 int      `json:"nodes"`
+	OutputTokensPerSecond *float64 `json:"output_tokens_per_second"`
+	RequestsPerSecond     *float64 `json:"requests_per_second"`
+	Slo                   string   `json:"slo"`
+
+	// Streams Requests under way that they hold; null: unknown
+	Streams *float64 `json:"streams"`
+
+	// UnknownNodes Of them, those whose last report does not say; they count as nothing
+	UnknownNodes int `json:"unknown_nodes"`
+}
+
+// Change defines model for Change.
+type Change struct {
+	After float64 `json:"after"`
+
+	// Before Median before it
+	Before float64 `json:"before"`
+	Found  Time    `json:"found"`
+
+	// Gradual It went bit by bit
+	Gradual bool    `json:"gradual"`
+	High    float64 `json:"high"`
+
+	// Loss By which share it is worse than before, or than in the beginning
+	Loss float64 `json:"loss"`
+
+	// Low Of the shift's 95 % interval
+	Low     float64  `json:"low"`
+	Reports []string `json:"reports"`
+
+	// Shift By which share it is better after it; worse is negative
+	Shift float64 `json:"shift"`
+	Time  Time    `json:"time"`
 }
 
 // Command defines model for Command.
@@ -451,6 +557,60 @@ type File struct {
 	Size   int64  `json:"size"`
 }
 
+// Forecast defines model for Forecast.
+type Forecast struct {
+	Ahead []ForecastDay `json:"ahead"`
+
+	// Days Of history
+	Days int `json:"days"`
+
+	// Earliest When the forecast's upper end, middle or lower end exceeds what is held; null: not within 90 days
+	Earliest *MaybeTime `json:"earliest"`
+
+	// Expected When the forecast's upper end, middle or lower end exceeds what is held; null: not within 90 days
+	Expected *MaybeTime `json:"expected"`
+
+	// GrowthWeek As a share
+	GrowthWeek     *float64 `json:"growth_week"`
+	GrowthWeekHigh *float64 `json:"growth_week_high"`
+
+	// GrowthWeekLow Of its 95 % interval
+	GrowthWeekLow *float64 `json:"growth_week_low"`
+
+	// Latest When the forecast's upper end, middle or lower end exceeds what is held; null: not within 90 days
+	Latest *MaybeTime `json:"latest"`
+
+	// Peak Requests under way at the last week's peak
+	Peak *float64 `json:"peak"`
+
+	// Tries Forecasts of days that were held out
+	Tries []ForecastTry `json:"tries"`
+
+	// Unknown Why there is none; empty: there is one
+	Unknown string `json:"unknown"`
+}
+
+// ForecastDay defines model for ForecastDay.
+type ForecastDay struct {
+	Day   Time    `json:"day"`
+	High  float64 `json:"high"`
+	Low   float64 `json:"low"`
+	Value float64 `json:"value"`
+}
+
+// ForecastTry defines model for ForecastTry.
+type ForecastTry struct {
+	// Covered The share that lay within the 95 % interval
+	Covered float64 `json:"covered"`
+
+	// Days How many days ahead
+	Days int `json:"days"`
+
+	// Error The median of absolute errors, as a share
+	Error float64 `json:"error"`
+	N     int     `json:"n"`
+}
+
 // GPU defines model for GPU.
 type GPU struct {
 	Driver      *string `json:"driver,omitempty"`
@@ -483,6 +643,31 @@ type Heartbeat struct {
 	// Version The agent's
 	Version        string `json:"version"`
 	WaitingRecords int64  `json:"waiting_records"`
+}
+
+// History defines model for History.
+type History struct {
+	Changes []Change `json:"changes"`
+
+	// Configuration What the points were measured with
+	Configuration string         `json:"configuration"`
+	Metric        TrendMetric    `json:"metric"`
+	Peers         AgainstPeers   `json:"peers"`
+	Points        []HistoryPoint `json:"points"`
+
+	// Unknown Why a change might not be seen; empty: the history is long enough
+	Unknown string `json:"unknown"`
+}
+
+// HistoryPoint defines model for HistoryPoint.
+type HistoryPoint struct {
+	High *float64 `json:"high"`
+
+	// Low Of its own 95 % interval; null: the report has none
+	Low    *float64 `json:"low"`
+	Report Id       `json:"report"`
+	Time   Time     `json:"time"`
+	Value  float64  `json:"value"`
 }
 
 // Id defines model for Id.
@@ -530,6 +715,9 @@ type Login struct {
 	Time    Time   `json:"time"`
 	Token   string `json:"token"`
 }
+
+// MaybeTime When the forecast's upper end, middle or lower end exceeds what is held; null: not within 90 days
+type MaybeTime = time.Time
 
 // NewEnrolmentToken defines model for NewEnrolmentToken.
 type NewEnrolmentToken struct {
@@ -842,6 +1030,9 @@ type Transition struct {
 // TransitionFact defines model for Transition.Fact.
 type TransitionFact string
 
+// TrendMetric defines model for TrendMetric.
+type TrendMetric string
+
 // Uploads defines model for Uploads.
 type Uploads struct {
 	Report  Id `json:"report"`
@@ -873,6 +1064,16 @@ type ReportId = Id
 // TokenId defines model for TokenId.
 type TokenId = Id
 
+// ListAnomaliesParams defines parameters for ListAnomalies.
+type ListAnomaliesParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Before Entries older than this id
+	Before *Before `form:"before,omitempty" json:"before,omitempty"`
+	Node   *Id     `form:"node,omitempty" json:"node,omitempty"`
+	Kind   *string `form:"kind,omitempty" json:"kind,omitempty"`
+}
+
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -885,6 +1086,15 @@ type ListAuditParams struct {
 // ListRejectionsParams defines parameters for ListRejections.
 type ListRejectionsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// GetCapacityParams defines parameters for GetCapacity.
+type GetCapacityParams struct {
+	// Slo Objectives that the load has to keep, with commas between them: `ttft_p99<500ms,error_rate<1%`; empty: none
+	Slo *string `form:"slo,omitempty" json:"slo,omitempty"`
+
+	// Model Only nodes that were measured with this model; empty: all
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
 }
 
 // ListEnrolmentTokensParams defines parameters for ListEnrolmentTokens.
@@ -913,6 +1123,13 @@ type ListNodesParams struct {
 // ListCommandsParams defines parameters for ListCommands.
 type ListCommandsParams struct {
 	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// GetHistoryParams defines parameters for GetHistory.
+type GetHistoryParams struct {
+	// Metric By default output_tokens_per_second
+	Metric *TrendMetric `form:"metric,omitempty" json:"metric,omitempty"`
+	Days   *int         `form:"days,omitempty" json:"days,omitempty"`
 }
 
 // ListReportsParams defines parameters for ListReports.
@@ -1076,6 +1293,11 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListAnomalies What was found in histories, newest first
+	//
+	// Corresponds with GET /api/v1/anomalies (the `ListAnomalies` operationId).
+	ListAnomalies(ctx context.Context, params *ListAnomaliesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAudit What was done by whom, newest first
 	//
 	// Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
@@ -1104,6 +1326,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/breaker (the `ResetBreaker` operationId).
 	ResetBreaker(ctx context.Context, body ResetBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCapacity What load the network holds now, and until when it will do
+	//
+	// The sum of what each node in rotation held in its last report, and a forecast of the daily peak of requests under
+	// way. What is not known is null, and `unknown` says why.
+	//
+	// Corresponds with GET /api/v1/capacity (the `GetCapacity` operationId).
+	GetCapacity(ctx context.Context, params *GetCapacityParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// EnrolWithBody Take a node in
 	//
@@ -1245,6 +1475,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/nodes/{node}/heartbeat (the `Heartbeat` operationId).
 	Heartbeat(ctx context.Context, node NodeId, body HeartbeatJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetHistory How a metric of a node went, and where it changed
+	//
+	// Of the newest configuration: another version of the engine, another driver or another load begins another series.
+	// docs/trends.md explains what counts as a change.
+	//
+	// Corresponds with GET /api/v1/nodes/{node}/history (the `GetHistory` operationId).
+	GetHistory(ctx context.Context, node NodeId, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetInventory What the node consists of
 	//
@@ -1471,6 +1709,21 @@ type ClientInterface interface {
 	GetTargets(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
+// ListAnomalies What was found in histories, newest first
+//
+// Corresponds with GET /api/v1/anomalies (the `ListAnomalies` operationId).
+func (c *Client) ListAnomalies(ctx context.Context, params *ListAnomaliesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAnomaliesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListAudit What was done by whom, newest first
 //
 // Corresponds with GET /api/v1/audit (the `ListAudit` operationId).
@@ -1540,6 +1793,24 @@ func (c *Client) ResetBreakerWithBody(ctx context.Context, contentType string, b
 // Corresponds with PUT /api/v1/breaker (the `ResetBreaker` operationId).
 func (c *Client) ResetBreaker(ctx context.Context, body ResetBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResetBreakerRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCapacity What load the network holds now, and until when it will do
+//
+// The sum of what each node in rotation held in its last report, and a forecast of the daily peak of requests under
+// way. What is not known is null, and `unknown` says why.
+//
+// Corresponds with GET /api/v1/capacity (the `GetCapacity` operationId).
+func (c *Client) GetCapacity(ctx context.Context, params *GetCapacityParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCapacityRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1881,6 +2152,24 @@ func (c *Client) HeartbeatWithBody(ctx context.Context, node NodeId, contentType
 // Corresponds with POST /api/v1/nodes/{node}/heartbeat (the `Heartbeat` operationId).
 func (c *Client) Heartbeat(ctx context.Context, node NodeId, body HeartbeatJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewHeartbeatRequest(c.Server, node, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetHistory How a metric of a node went, and where it changed
+//
+// Of the newest configuration: another version of the engine, another driver or another load begins another series.
+// docs/trends.md explains what counts as a change.
+//
+// Corresponds with GET /api/v1/nodes/{node}/history (the `GetHistory` operationId).
+func (c *Client) GetHistory(ctx context.Context, node NodeId, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetHistoryRequest(c.Server, node, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2455,6 +2744,96 @@ func (c *Client) GetTargets(ctx context.Context, reqEditors ...RequestEditorFn) 
 	return c.Client.Do(req)
 }
 
+// NewListAnomaliesRequest constructs an http.Request for the ListAnomalies method
+func NewListAnomaliesRequest(server string, params *ListAnomaliesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/anomalies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Before != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "before", *params.Before, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Node != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "node", *params.Node, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListAuditRequest constructs an http.Request for the ListAudit method
 func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request, error) {
 	var err error
@@ -2650,6 +3029,72 @@ func NewResetBreakerRequestWithBody(server string, contentType string, body io.R
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetCapacityRequest constructs an http.Request for the GetCapacity method
+func NewGetCapacityRequest(server string, params *GetCapacityParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/capacity")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Slo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "slo", *params.Slo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -3319,6 +3764,79 @@ func NewHeartbeatRequestWithBody(server string, node NodeId, contentType string,
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetHistoryRequest constructs an http.Request for the GetHistory method
+func NewGetHistoryRequest(server string, node NodeId, params *GetHistoryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node", node, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/nodes/%s/history", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Metric != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "metric", *params.Metric, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Days != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "days", *params.Days, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -4554,6 +5072,13 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAnomaliesWithResponse What was found in histories, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/anomalies (the `ListAnomalies` operationId).
+	ListAnomaliesWithResponse(ctx context.Context, params *ListAnomaliesParams, reqEditors ...RequestEditorFn) (*ListAnomaliesResponse, error)
+
 	// ListAuditWithResponse What was done by whom, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4588,6 +5113,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/breaker (the `ResetBreaker` operationId).
 	ResetBreakerWithResponse(ctx context.Context, body ResetBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*ResetBreakerResponse, error)
+
+	// GetCapacityWithResponse What load the network holds now, and until when it will do
+	//
+	// The sum of what each node in rotation held in its last report, and a forecast of the daily peak of requests under
+	// way. What is not known is null, and `unknown` says why.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/capacity (the `GetCapacity` operationId).
+	GetCapacityWithResponse(ctx context.Context, params *GetCapacityParams, reqEditors ...RequestEditorFn) (*GetCapacityResponse, error)
 
 	// EnrolWithBodyWithResponse Take a node in
 	//
@@ -4741,6 +5276,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/nodes/{node}/heartbeat (the `Heartbeat` operationId).
 	HeartbeatWithResponse(ctx context.Context, node NodeId, body HeartbeatJSONRequestBody, reqEditors ...RequestEditorFn) (*HeartbeatResponse, error)
+
+	// GetHistoryWithResponse How a metric of a node went, and where it changed
+	//
+	// Of the newest configuration: another version of the engine, another driver or another load begins another series.
+	// docs/trends.md explains what counts as a change.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/nodes/{node}/history (the `GetHistory` operationId).
+	GetHistoryWithResponse(ctx context.Context, node NodeId, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*GetHistoryResponse, error)
 
 	// GetInventoryWithResponse What the node consists of
 	//
@@ -5007,6 +5552,68 @@ type ClientWithResponsesInterface interface {
 	GetTargetsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTargetsResponse, error)
 }
 
+// ListAnomaliesResponse200Headers the declared response headers of an HTTP 200 response for ListAnomalies
+type ListAnomaliesResponse200Headers struct {
+	Link *string
+}
+
+// ListAnomaliesResponseDefaultHeaders the declared response headers of an HTTP default response for ListAnomalies
+type ListAnomaliesResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type ListAnomaliesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Anomaly
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListAnomaliesResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListAnomaliesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAnomaliesResponse) GetJSON200() *[]Anomaly {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListAnomaliesResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAnomaliesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAnomaliesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAnomaliesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAnomaliesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListAuditResponse200Headers the declared response headers of an HTTP 200 response for ListAudit
 type ListAuditResponse200Headers struct {
 	Link *string
@@ -5228,6 +5835,61 @@ func (r ResetBreakerResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ResetBreakerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetCapacityResponseDefaultHeaders the declared response headers of an HTTP default response for GetCapacity
+type GetCapacityResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetCapacityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Capacity
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetCapacityResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCapacityResponse) GetJSON200() *Capacity {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetCapacityResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCapacityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCapacityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCapacityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCapacityResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5991,6 +6653,61 @@ func (r HeartbeatResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r HeartbeatResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetHistoryResponseDefaultHeaders the declared response headers of an HTTP default response for GetHistory
+type GetHistoryResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *History
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetHistoryResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetHistoryResponse) GetJSON200() *History {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetHistoryResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetHistoryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetHistoryResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7405,30 +8122,16 @@ func (r GetReadyResponse) ContentType() string {
 	return ""
 }
 
-// GetTargetsResponseDefaultHeaders the declared response headers of an HTTP default response for GetTargets
-type GetTargetsResponseDefaultHeaders struct {
-	RetryAfter *string
-}
-
 type GetTargetsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *[]TargetGroup
-	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
-	ApplicationproblemJSONDefault *Problem
-	// HeadersDefault the parsed response headers for an HTTP default response
-	HeadersDefault *GetTargetsResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r GetTargetsResponse) GetJSON200() *[]TargetGroup {
 	return r.JSON200
-}
-
-// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r GetTargetsResponse) GetApplicationproblemJSONDefault() *Problem {
-	return r.ApplicationproblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
@@ -7458,6 +8161,19 @@ func (r GetTargetsResponse) ContentType() string {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
 	return ""
+}
+
+// ListAnomaliesWithResponse What was found in histories, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/anomalies (the `ListAnomalies` operationId).
+func (c *ClientWithResponses) ListAnomaliesWithResponse(ctx context.Context, params *ListAnomaliesParams, reqEditors ...RequestEditorFn) (*ListAnomaliesResponse, error) {
+	rsp, err := c.ListAnomalies(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAnomaliesResponse(rsp)
 }
 
 // ListAuditWithResponse What was done by whom, newest first
@@ -7523,6 +8239,22 @@ func (c *ClientWithResponses) ResetBreakerWithResponse(ctx context.Context, body
 		return nil, err
 	}
 	return ParseResetBreakerResponse(rsp)
+}
+
+// GetCapacityWithResponse What load the network holds now, and until when it will do
+//
+// The sum of what each node in rotation held in its last report, and a forecast of the daily peak of requests under
+// way. What is not known is null, and `unknown` says why.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/capacity (the `GetCapacity` operationId).
+func (c *ClientWithResponses) GetCapacityWithResponse(ctx context.Context, params *GetCapacityParams, reqEditors ...RequestEditorFn) (*GetCapacityResponse, error) {
+	rsp, err := c.GetCapacity(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCapacityResponse(rsp)
 }
 
 // EnrolWithBodyWithResponse Take a node in
@@ -7796,6 +8528,22 @@ func (c *ClientWithResponses) HeartbeatWithResponse(ctx context.Context, node No
 		return nil, err
 	}
 	return ParseHeartbeatResponse(rsp)
+}
+
+// GetHistoryWithResponse How a metric of a node went, and where it changed
+//
+// Of the newest configuration: another version of the engine, another driver or another load begins another series.
+// docs/trends.md explains what counts as a change.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/nodes/{node}/history (the `GetHistory` operationId).
+func (c *ClientWithResponses) GetHistoryWithResponse(ctx context.Context, node NodeId, params *GetHistoryParams, reqEditors ...RequestEditorFn) (*GetHistoryResponse, error) {
+	rsp, err := c.GetHistory(ctx, node, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetHistoryResponse(rsp)
 }
 
 // GetInventoryWithResponse What the node consists of
@@ -8266,6 +9014,62 @@ func (c *ClientWithResponses) GetTargetsWithResponse(ctx context.Context, reqEdi
 	return ParseGetTargetsResponse(rsp)
 }
 
+// ParseListAnomaliesResponse parses an HTTP response from a ListAnomaliesWithResponse call
+func ParseListAnomaliesResponse(rsp *http.Response) (*ListAnomaliesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAnomaliesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Anomaly
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListAnomaliesResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListAnomaliesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
 func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8447,6 +9251,52 @@ func ParseResetBreakerResponse(rsp *http.Response) (*ResetBreakerResponse, error
 	switch {
 	case true:
 		var headers ResetBreakerResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetCapacityResponse parses an HTTP response from a GetCapacityWithResponse call
+func ParseGetCapacityResponse(rsp *http.Response) (*GetCapacityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCapacityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Capacity
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetCapacityResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -9093,6 +9943,52 @@ func ParseHeartbeatResponse(rsp *http.Response) (*HeartbeatResponse, error) {
 	switch {
 	case true:
 		var headers HeartbeatResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetHistoryResponse parses an HTTP response from a GetHistoryWithResponse call
+func ParseGetHistoryResponse(rsp *http.Response) (*GetHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest History
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetHistoryResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -10307,26 +11203,6 @@ func ParseGetTargetsResponse(rsp *http.Response) (*GetTargetsResponse, error) {
 		}
 		response.JSON200 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
-		var dest Problem
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationproblemJSONDefault = &dest
-
-	}
-
-	switch {
-	case true:
-		var headers GetTargetsResponseDefaultHeaders
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value string
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = &value
-		}
-		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -10334,6 +11210,9 @@ func ParseGetTargetsResponse(rsp *http.Response) (*GetTargetsResponse, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListAnomalies What was found in histories, newest first
+	// (GET /api/v1/anomalies)
+	ListAnomalies(w http.ResponseWriter, r *http.Request, params ListAnomaliesParams)
 	// ListAudit What was done by whom, newest first
 	// (GET /api/v1/audit)
 	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
@@ -10346,6 +11225,9 @@ type ServerInterface interface {
 	// ResetBreaker A person has looked, and lets the breaker go
 	// (PUT /api/v1/breaker)
 	ResetBreaker(w http.ResponseWriter, r *http.Request)
+	// GetCapacity What load the network holds now, and until when it will do
+	// (GET /api/v1/capacity)
+	GetCapacity(w http.ResponseWriter, r *http.Request, params GetCapacityParams)
 	// Enrol Take a node in
 	// (POST /api/v1/enrol)
 	Enrol(w http.ResponseWriter, r *http.Request)
@@ -10388,6 +11270,9 @@ type ServerInterface interface {
 	// Heartbeat The node is there
 	// (POST /api/v1/nodes/{node}/heartbeat)
 	Heartbeat(w http.ResponseWriter, r *http.Request, node NodeId)
+	// GetHistory How a metric of a node went, and where it changed
+	// (GET /api/v1/nodes/{node}/history)
+	GetHistory(w http.ResponseWriter, r *http.Request, node NodeId, params GetHistoryParams)
 	// GetInventory What the node consists of
 	// (GET /api/v1/nodes/{node}/inventory)
 	GetInventory(w http.ResponseWriter, r *http.Request, node NodeId)
@@ -10482,6 +11367,78 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListAnomalies operation middleware
+func (siw *ServerInterfaceWrapper) ListAnomalies(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAnomaliesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", r.URL.Query(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "before"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "before", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "node" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "node", r.URL.Query(), &params.Node, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "node"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "node", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAnomalies(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListAudit operation middleware
 func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Request) {
@@ -10594,6 +11551,52 @@ func (siw *ServerInterfaceWrapper) ResetBreaker(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ResetBreaker(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCapacity operation middleware
+func (siw *ServerInterfaceWrapper) GetCapacity(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetCapacityParams
+
+	// ------------- Optional query parameter "slo" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "slo", r.URL.Query(), &params.Slo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "slo"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "slo", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCapacity(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11015,6 +12018,61 @@ func (siw *ServerInterfaceWrapper) Heartbeat(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.Heartbeat(w, r, node)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetHistory operation middleware
+func (siw *ServerInterfaceWrapper) GetHistory(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "node" -------------
+	var node NodeId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "node", r.PathValue("node"), &node, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "node", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetHistoryParams
+
+	// ------------- Optional query parameter "metric" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "metric", r.URL.Query(), &params.Metric, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "metric"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "metric", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "days" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "days", r.URL.Query(), &params.Days, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "days"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "days", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetHistory(w, r, node, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11971,6 +13029,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/nodes/{node}/reports/{report}", wrapper.GetReport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/route", wrapper.GetRoute)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sd", wrapper.GetTargets)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/nodes/{node}/history", wrapper.GetHistory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/anomalies", wrapper.ListAnomalies)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/capacity", wrapper.GetCapacity)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/enrolment-tokens", wrapper.ListEnrolmentTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/enrolment-tokens", wrapper.CreateEnrolmentToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/enrolment-tokens/{token}", wrapper.DeleteEnrolmentToken)
@@ -11999,6 +13060,59 @@ type ProblemApplicationProblemPlusJSONResponse struct {
 }
 
 type TextTextResponse string
+
+type ListAnomaliesRequestObject struct {
+	Params ListAnomaliesParams
+}
+
+type ListAnomaliesResponseObject interface {
+	VisitListAnomaliesResponse(w http.ResponseWriter) error
+}
+
+type ListAnomalies200ResponseHeaders struct {
+	Link *string
+}
+
+type ListAnomalies200JSONResponse struct {
+	Body    []Anomaly
+	Headers ListAnomalies200ResponseHeaders
+}
+
+func (response ListAnomalies200JSONResponse) VisitListAnomaliesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAnomaliesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListAnomaliesdefaultApplicationProblemPlusJSONResponse) VisitListAnomaliesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type ListAuditRequestObject struct {
 	Params ListAuditParams
@@ -12167,6 +13281,49 @@ type ResetBreakerdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ResetBreakerdefaultApplicationProblemPlusJSONResponse) VisitResetBreakerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCapacityRequestObject struct {
+	Params GetCapacityParams
+}
+
+type GetCapacityResponseObject interface {
+	VisitGetCapacityResponse(w http.ResponseWriter) error
+}
+
+type GetCapacity200JSONResponse Capacity
+
+func (response GetCapacity200JSONResponse) VisitGetCapacityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCapacitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetCapacitydefaultApplicationProblemPlusJSONResponse) VisitGetCapacityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12772,6 +13929,50 @@ type HeartbeatdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response HeartbeatdefaultApplicationProblemPlusJSONResponse) VisitHeartbeatResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetHistoryRequestObject struct {
+	Node   NodeId `json:"node"`
+	Params GetHistoryParams
+}
+
+type GetHistoryResponseObject interface {
+	VisitGetHistoryResponse(w http.ResponseWriter) error
+}
+
+type GetHistory200JSONResponse History
+
+func (response GetHistory200JSONResponse) VisitGetHistoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetHistorydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetHistorydefaultApplicationProblemPlusJSONResponse) VisitGetHistoryResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13959,29 +15160,11 @@ func (response GetTargets200JSONResponse) VisitGetTargetsResponse(w http.Respons
 	return err
 }
 
-type GetTargetsdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	Headers    ProblemResponseHeaders
-	StatusCode int
-}
-
-func (response GetTargetsdefaultApplicationProblemPlusJSONResponse) VisitGetTargetsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListAnomalies What was found in histories, newest first
+	// (GET /api/v1/anomalies)
+	ListAnomalies(ctx context.Context, request ListAnomaliesRequestObject) (ListAnomaliesResponseObject, error)
 	// ListAudit What was done by whom, newest first
 	// (GET /api/v1/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
@@ -13994,6 +15177,9 @@ type StrictServerInterface interface {
 	// ResetBreaker A person has looked, and lets the breaker go
 	// (PUT /api/v1/breaker)
 	ResetBreaker(ctx context.Context, request ResetBreakerRequestObject) (ResetBreakerResponseObject, error)
+	// GetCapacity What load the network holds now, and until when it will do
+	// (GET /api/v1/capacity)
+	GetCapacity(ctx context.Context, request GetCapacityRequestObject) (GetCapacityResponseObject, error)
 	// Enrol Take a node in
 	// (POST /api/v1/enrol)
 	Enrol(ctx context.Context, request EnrolRequestObject) (EnrolResponseObject, error)
@@ -14036,6 +15222,9 @@ type StrictServerInterface interface {
 	// Heartbeat The node is there
 	// (POST /api/v1/nodes/{node}/heartbeat)
 	Heartbeat(ctx context.Context, request HeartbeatRequestObject) (HeartbeatResponseObject, error)
+	// GetHistory How a metric of a node went, and where it changed
+	// (GET /api/v1/nodes/{node}/history)
+	GetHistory(ctx context.Context, request GetHistoryRequestObject) (GetHistoryResponseObject, error)
 	// GetInventory What the node consists of
 	// (GET /api/v1/nodes/{node}/inventory)
 	GetInventory(ctx context.Context, request GetInventoryRequestObject) (GetInventoryResponseObject, error)
@@ -14161,6 +15350,32 @@ type strictHandler struct {
 	options     StrictHTTPServerOptions
 }
 
+// ListAnomalies operation middleware
+func (sh *strictHandler) ListAnomalies(w http.ResponseWriter, r *http.Request, params ListAnomaliesParams) {
+	var request ListAnomaliesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAnomalies(ctx, request.(ListAnomaliesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAnomalies")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAnomaliesResponseObject); ok {
+		if err := validResponse.VisitListAnomaliesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListAudit operation middleware
 func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams) {
 	var request ListAuditRequestObject
@@ -14261,6 +15476,32 @@ func (sh *strictHandler) ResetBreaker(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ResetBreakerResponseObject); ok {
 		if err := validResponse.VisitResetBreakerResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCapacity operation middleware
+func (sh *strictHandler) GetCapacity(w http.ResponseWriter, r *http.Request, params GetCapacityParams) {
+	var request GetCapacityRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCapacity(ctx, request.(GetCapacityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCapacity")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCapacityResponseObject); ok {
+		if err := validResponse.VisitGetCapacityResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -14663,6 +15904,33 @@ func (sh *strictHandler) Heartbeat(w http.ResponseWriter, r *http.Request, node 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(HeartbeatResponseObject); ok {
 		if err := validResponse.VisitHeartbeatResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetHistory operation middleware
+func (sh *strictHandler) GetHistory(w http.ResponseWriter, r *http.Request, node NodeId, params GetHistoryParams) {
+	var request GetHistoryRequestObject
+
+	request.Node = node
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetHistory(ctx, request.(GetHistoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetHistory")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetHistoryResponseObject); ok {
+		if err := validResponse.VisitGetHistoryResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/internal/foreign"
@@ -99,9 +100,9 @@ func (s *step) anomaly(kind string) {
 func (s *step) act(a Action, reasons []string) {
 	switch a {
 	case ActionNote:
-		s.notice(NoticeNote, KeyAnomaly, "%s", reasons[0])
+		s.notice(NoticeNote, KeyAnomaly, "%s", strings.Join(reasons, ": "))
 	case ActionPage:
-		s.notice(NoticePage, KeyAnomaly, "%s", reasons[0])
+		s.notice(NoticePage, KeyAnomaly, "%s", strings.Join(reasons, ": "))
 	case ActionReverify:
 		if s.in(Admitted, Degraded) {
 			s.askSoon(reasons[0])

@@ -64,6 +64,9 @@ var access = map[string]rule{
 	"getTransitionStatement": {people: api.RoleViewer, node: true},
 	"listReports":            {people: api.RoleViewer, node: true},
 	"getReport":              {people: api.RoleViewer, node: true},
+	"getHistory":             {people: api.RoleViewer, node: true},
+	"listAnomalies":          {people: api.RoleViewer},
+	"getCapacity":            {people: api.RoleViewer},
 
 	"createEnrolmentToken": {people: api.RoleOperator, bytes: 4 * kib, audit: true},
 	"listEnrolmentTokens":  {people: api.RoleOperator},

@@ -23,12 +23,13 @@ type Level struct {
 // maxLevels bounds the levels of a report.
 const maxLevels = 64
 
-// LevelsOf are the loads of a run at which what the node did is known.
+// LevelsOf are the loads of a run at which what the node did is known: stages whose
+// rates are those of a steady window.
 func LevelsOf(sum assay.Summary) []Level {
 	var out []Level
 	for _, s := range sum.Stages {
 		l := Level{Requests: s.RequestsPerSecond, Tokens: s.OutputTokensPerSecond, Streams: s.RequestsPerSecond * s.E2E.Mean / 1000, Values: map[string]float64{}}
-		if !s.Complete || s.OK == 0 || !positive(l.Streams) || !positive(l.Tokens) || len(out) == maxLevels {
+		if !s.Complete || !s.Windowed() || s.SteadyTo <= s.SteadyFrom || s.OK == 0 || !positive(l.Streams) || !positive(l.Tokens) || len(out) == maxLevels {
 			continue
 		}
 		if s.ErrorRate >= 0 && s.ErrorRate <= 1 {

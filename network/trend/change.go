@@ -59,7 +59,6 @@ type detector struct {
 
 	tuned     time.Time
 	cycle     cycle
-	scale     float64
 	threshold float64
 	first     float64 // the level at the beginning; of the first segment
 	begun     bool
@@ -96,18 +95,24 @@ func (d *detector) step(i int, p Point) (Change, bool) {
 	} else {
 		d.w.add(y - d.cycle.at(p.At))
 	}
-	z, at := d.w.split()
-	if z/d.scale < d.threshold {
+	z := d.w.split()
+	if z < d.threshold {
+		return Change{}, false
+	}
+	at := locate(d.w.x)
+	drift, noise := gradual(d.w.x, at)
+	if z < d.threshold*inflation(noise) {
 		return Change{}, false
 	}
 	c := d.change(i, at)
+	c.Drift = drift
 	d.points, d.y = slices.Clone(d.points[at:]), slices.Clone(d.y[at:])
 	d.w, d.tuned = window{}, time.Time{}
 	return c, true
 }
 
-// tune learns, once a day, what is no change: the daily cycle, how much one report
-// depends on the one before, and how many there are in a year.
+// tune learns, once a day, what is no change: the daily cycle, and how many reports
+// there are in a year.
 func (d *detector) tune(now time.Time) {
 	at := make([]time.Time, len(d.points))
 	for i, p := range d.points {
@@ -117,7 +122,6 @@ func (d *detector) tune(now time.Time) {
 	for i, y := range d.y {
 		d.w.add(y - d.cycle.at(at[i]))
 	}
-	d.scale = inflation(d.w.x)
 	perYear := float64(len(d.points)-1) * float64(year) / float64(d.span())
 	d.threshold = threshold(perYear / d.o.FalseAlarms)
 	if !d.begun {
@@ -137,7 +141,6 @@ func (d *detector) change(i, at int) Change {
 		At: d.points[at].At, Found: d.points[len(d.points)-1].At, Index: i,
 		Before: math.Exp(d.sign * stat.Median(d.y[:at])), After: math.Exp(d.sign * stat.Median(d.y[at:])),
 		Shift: math.Expm1(s.Est), Low: math.Expm1(s.Lo), High: math.Expm1(s.Hi),
-		Drift: gradual(x, at),
 	}
 	level := stat.Median(d.y[at:])
 	c.Loss = max(-c.Shift, -math.Expm1(level-d.first))
@@ -157,26 +160,52 @@ const (
 	maxReports = 10
 )
 
+// locate says where a change that ranks have shown was: where two levels leave the
+// least sum of squares. A few values that lie far below count by how far there, and
+// in ranks only by being below.
+func locate(x []float64) (at int) {
+	median, sd := robust(x)
+	total, sums := 0.0, make([]float64, len(x))
+	for i, v := range x {
+		total += max(-farOut*sd, min(farOut*sd, v-median))
+		sums[i] = total
+	}
+	most, n := -1.0, float64(len(x))
+	for i := minSide; i <= len(x)-minSide; i++ {
+		k := float64(i)
+		d := sums[i-1]/k - (total-sums[i-1])/(n-k)
+		if s := d * d * k * (n - k); s > most {
+			most, at = s, i
+		}
+	}
+	return at
+}
+
+// farOut is how far a value counts, in robust standard deviations.
+const farOut = 8
+
 // gradual says whether a straight line fits better than a step: a line through the
-// medians of the outer thirds (Tukey's), both by the sum of absolute deviations.
-func gradual(x []float64, at int) bool {
+// medians of the outer thirds (Tukey's), both by the sum of absolute deviations. The
+// deviations from what fits better are the noise.
+func gradual(x []float64, at int) (drift bool, noise []float64) {
 	third := len(x) / 3
 	left, right := stat.Median(x[:third]), stat.Median(x[len(x)-third:])
 	slope := (right - left) / float64(len(x)-third)
-	middle := make([]float64, len(x))
+	line, step := make([]float64, len(x)), make([]float64, len(x))
 	for i, v := range x {
-		middle[i] = v - slope*float64(i)
+		line[i] = v - slope*float64(i)
 	}
-	base := stat.Median(middle)
-	before, after := stat.Median(x[:at]), stat.Median(x[at:])
-	line, step := 0.0, 0.0
+	base, before, after := stat.Median(line), stat.Median(x[:at]), stat.Median(x[at:])
+	sumLine, sumStep := 0.0, 0.0
 	for i, v := range x {
-		line += math.Abs(middle[i] - base)
-		if i < at {
-			step += math.Abs(v - before)
-		} else {
-			step += math.Abs(v - after)
+		line[i] -= base
+		if step[i] = v - before; i >= at {
+			step[i] = v - after
 		}
+		sumLine, sumStep = sumLine+math.Abs(line[i]), sumStep+math.Abs(step[i])
 	}
-	return line < step
+	if sumLine < sumStep {
+		return true, line
+	}
+	return false, step
 }

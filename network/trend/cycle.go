@@ -54,16 +54,15 @@ func cycleOf(at []time.Time, y []float64) (c cycle) {
 	return c
 }
 
-// inflation is √ of the autocorrelation time: by how much a standard deviation of
-// a mean exceeds that of independent values. It is 1 for a short series, of which
-// it cannot be told.
-func inflation(y []float64) float64 {
-	if len(y) < minCorrelated {
-		return 1
+// inflation is √ of the autocorrelation time of the noise around a change: by how
+// much a standard deviation of a mean exceeds that of independent values. Of what a
+// short series seems to show, what its own error may have made is not believed.
+func inflation(noise []float64) float64 {
+	_, sd := robust(noise)
+	clipped := make([]float64, len(noise))
+	for i, v := range noise {
+		clipped[i] = max(-3*sd, min(3*sd, v))
 	}
-	rho := stat.NoiseCorrelation(y)
-	return math.Sqrt((1 + rho) / (1 - rho))
+	tau := stat.AutocorrelationTime(clipped) * (1 - math.Sqrt(20/float64(len(noise))))
+	return math.Sqrt(max(1, tau))
 }
-
-// minCorrelated is how many values it takes to see that they depend on each other.
-const minCorrelated = 60

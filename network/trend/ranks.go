@@ -48,10 +48,9 @@ func (w *window) drop() {
 	}
 }
 
-// split finds where the values before and after differ most: the largest
-// standardized Mann–Whitney statistic over all splits (Hawkins and Deng 2010), and
-// the index at which the second part begins.
-func (w *window) split() (z float64, at int) {
+// split is by how much the values before and after some moment differ: the largest
+// standardized Mann–Whitney statistic over all splits (Hawkins and Deng 2010).
+func (w *window) split() (z float64) {
 	n := float64(len(w.x))
 	sum := 0.0
 	for i, r := range w.rank {
@@ -61,9 +60,7 @@ func (w *window) split() (z float64, at int) {
 			continue
 		}
 		u := sum - k*(n+1)/2 // less its mean
-		if s := u * u / (k * (n - k)); s > z {
-			z, at = s, i+1
-		}
+		z = max(z, u*u/(k*(n-k)))
 	}
-	return math.Sqrt(z * 12 / (n + 1)), at
+	return math.Sqrt(z * 12 / (n + 1))
 }

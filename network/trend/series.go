@@ -1,6 +1,7 @@
 package trend
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -49,6 +50,25 @@ func Of(metric string, b assay.Baseline) float64 {
 
 // positive says whether v can be looked at: a logarithm is taken of it.
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
+
+// Figure is a metric of a report, as it is kept.
+type Figure struct {
+	Value float64  `json:"value"`
+	Low   *float64 `json:"low,omitempty"` // of its own 95 % interval; absent: it has none
+	High  *float64 `json:"high,omitempty"`
+}
+
+// Figures are those of a report by metric.
+type Figures map[string]Figure
+
+// ParseFigures reads figures. What a later version wrote may be none.
+func ParseFigures(text []byte) Figures {
+	var f Figures
+	if json.Unmarshal(text, &f) != nil {
+		return nil
+	}
+	return f
+}
 
 // Point is what one report says of a metric.
 type Point struct {

@@ -53,7 +53,7 @@ It asks the server at --server URL, or ASSAY_SERVER, with the API token in
 --token-file FILE, or ASSAY_TOKEN_FILE. Decisions need --reason, which is kept
 with who decided.`,
 	}
-	cmd.AddCommand(newList(), newShow())
+	cmd.AddCommand(newList(), newShow(), newHistory(), newAnomalies())
 	for _, a := range actions {
 		cmd.AddCommand(newAction(a))
 	}

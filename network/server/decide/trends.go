@@ -13,6 +13,7 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/network/control"
+	"github.com/assay-bench/assay/network/server"
 	"github.com/assay-bench/assay/network/store"
 	"github.com/assay-bench/assay/network/trend"
 )
@@ -31,19 +32,12 @@ const (
 	serialPrefix = 7
 )
 
-// Figure is a metric of a report with its interval, as points keep it.
-type Figure struct {
-	Value float64  `json:"value"`
-	Low   *float64 `json:"low,omitempty"`
-	High  *float64 `json:"high,omitempty"`
-}
-
 // pointOf is a run for the node's history.
 func pointOf(r store.Report, run reading, b assay.Baseline, peer string) *store.Point {
-	figures := map[string]Figure{}
+	figures := trend.Figures{}
 	for _, metric := range trend.Metrics() {
 		if v := trend.Of(metric, b); !math.IsNaN(v) {
-			f := Figure{Value: v}
+			f := trend.Figure{Value: v}
 			f.Low, f.High = intervalOf(metric, run.summary, b)
 			figures[metric] = f
 		}
@@ -160,41 +154,18 @@ func (d *Decider) look(ctx context.Context, p store.Point) (trend.Look, error) {
 		return l, err
 	}
 	for _, metric := range trend.Metrics() {
-		l.History[metric] = HistoryOf(metric, past)
+		l.History[metric] = server.HistoryOf(metric, past)
 	}
 	peers, err := d.store.PeerPoints(ctx, p.Peer, p.Node, maxCompared)
 	if err != nil {
 		return l, err
 	}
 	for _, o := range peers {
-		for metric, f := range figuresOf(o) {
+		for metric, f := range trend.ParseFigures(o.Figures) {
 			l.Peers[metric] = append(l.Peers[metric], trend.Peer{Node: o.Node, Value: f.Value, Report: o.Report, Traits: o.Traits})
 		}
 	}
 	return l, nil
-}
-
-// HistoryOf is a metric's history from a node's points.
-func HistoryOf(metric string, points []store.Point) (out []trend.Point) {
-	for _, p := range points {
-		f, ok := figuresOf(p)[metric]
-		if !ok {
-			continue
-		}
-		one := trend.Point{At: p.At, Value: f.Value, Low: math.NaN(), High: math.NaN(), Report: p.Report, Config: p.Config}
-		if f.Low != nil && f.High != nil {
-			one.Low, one.High = *f.Low, *f.High
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-func figuresOf(p store.Point) (figures map[string]Figure) {
-	if json.Unmarshal(p.Figures, &figures) != nil {
-		return nil // of a later version
-	}
-	return figures
 }
 
 // tell has a finding decided by the policy, once: with its evidence in the reasons.
