@@ -57,8 +57,8 @@ var mayImport = map[string][]string{
 	"ledger/outbox":  {"ledger", "internal/disk", "internal/foreign"},
 	"ledger/kafka":   {"", "ledger", "ledger/outbox", "internal/yamltext"},
 	"ledger/tlog":    {"ledger", "internal/disk", "internal/parallel"},
-	"ledger/witness": {"ledger", "internal/disk"},
-	"ledger/notary":  {"ledger", "ledger/tlog", "internal/disk", "internal/parallel"},
+	"ledger/witness": {"", "ledger", "internal/disk"},
+	"ledger/notary":  {"", "ledger", "ledger/tlog", "internal/disk", "internal/parallel"},
 
 	"network/api":            {},
 	"network/control":        {"", "stat", "internal/yamltext"},

@@ -90,10 +90,31 @@ var metrics = []Metric{
 	{"assay_agent_last_result", "any", Neither, "Figures of the last check, by stage, metric and stat; the unit is that of the metric.", AgentPage},
 	{"assay_agent_engine_up", "1", Higher, "1: the engine answers.", AgentPage},
 	{"assay_agent_engine_requests", "1", Neither, "Requests that the engine has and that are not of a check; absent: it does not tell.", AgentPage},
+
+	{"assay_notary_log_entries", "1", Neither, "Entries in the log, published or not.", NotaryPage},
+	{"assay_notary_logged_total", "1", Neither, "Entries logged since the start.", NotaryPage},
+	{"assay_notary_events_total", "1", Neither, "Operation events passed over.", NotaryPage},
+	{"assay_notary_duplicates_total", "1", Neither, "Records whose id is in the log already.", NotaryPage},
+	{"assay_notary_reread_total", "1", Neither, "Records that were dealt with before this start.", NotaryPage},
+	{"assay_notary_refused_total", "1", Lower, "Records refused, by reason.", NotaryPage},
+	{"assay_notary_lag_records", "1", Lower, "Records of the partition that wait, as of the last look.", NotaryPage},
+	{"assay_notary_checkpoint_entries", "1", Neither, "Entries under the published checkpoint.", NotaryPage},
+	{"assay_notary_checkpoint_age_seconds", "s", Lower, "Time since the checkpoint was published.", NotaryPage},
+
+	{"assay_witness_cosigned_total", "1", Neither, "Checkpoints cosigned since the start.", WitnessPage},
+	{"assay_witness_found_total", "1", Lower, "Signed checkpoints that contradict what was cosigned: fork, mismatch of the proof, shrunk.", WitnessPage},
+	{"assay_witness_healthy", "1", Higher, "1 while the witness can sign for the log, 0 after it could not by its own fault.", WitnessPage},
+	{"assay_witness_refused_total", "1", Lower, "Requests not signed for, by status; without a log: of none that this witness knows.", WitnessPage},
+	{"assay_witness_log_entries", "1", Neither, "Size of the tree that was cosigned last.", WitnessPage},
+	{"assay_witness_cosigned_time_seconds", "s", Neither, "Unix time of the last cosignature.", WitnessPage},
 }
 
-// AgentPage is where the figures of a node's agent are.
-const AgentPage = "/metrics of the agent"
+// Where figures are that are in no document: the pages of what runs for long.
+const (
+	AgentPage   = "/metrics of the agent"
+	NotaryPage  = "/metrics of the notary"
+	WitnessPage = "/metrics of the witness"
+)
 
 // Metrics gives the table of metrics in the order of the documentation.
 func Metrics() []Metric { return append([]Metric(nil), metrics...) }
@@ -108,4 +129,14 @@ func MetricOf(figure string) (Metric, bool) {
 		}
 	}
 	return Metric{}, false
+}
+
+// HelpOf is the help of a metric of the table, for the pages that show it.
+func HelpOf(name string) string {
+	for _, m := range metrics {
+		if m.Name == name {
+			return m.Help
+		}
+	}
+	return ""
 }

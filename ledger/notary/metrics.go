@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/promtext"
 )
 
@@ -139,16 +140,24 @@ func (c *counters) grew() (uint64, time.Time) {
 func (c *counters) page(p *promtext.Page) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.Gauge("assay_notary_log_entries", "Entries in the log, published or not.", float64(c.size))
-	p.Counter("assay_notary_logged_total", "Entries logged since the start.", float64(c.logged))
-	p.Counter("assay_notary_events_total", "Operation events passed over.", float64(c.events))
-	p.Counter("assay_notary_duplicates_total", "Records whose id is in the log already.", float64(c.doubles))
-	p.Counter("assay_notary_reread_total", "Records that were dealt with before this start.", float64(c.again))
+	gauge(p, "assay_notary_log_entries", float64(c.size))
+	counter(p, "assay_notary_logged_total", float64(c.logged))
+	counter(p, "assay_notary_events_total", float64(c.events))
+	counter(p, "assay_notary_duplicates_total", float64(c.doubles))
+	counter(p, "assay_notary_reread_total", float64(c.again))
 	for _, r := range slices.Sorted(maps.Keys(c.refused)) {
-		p.Counter("assay_notary_refused_total", "Records refused, by reason.", float64(c.refused[r]), "reason", string(r))
+		counter(p, "assay_notary_refused_total", float64(c.refused[r]), "reason", string(r))
 	}
 	for _, part := range slices.Sorted(maps.Keys(c.ends)) {
-		p.Gauge("assay_notary_lag_records", "Records of the partition that wait, as of the last look.",
-			float64(max(0, c.ends[part]-c.handled[part])), "partition", strconv.Itoa(int(part)))
+		gauge(p, "assay_notary_lag_records", float64(max(0, c.ends[part]-c.handled[part])), "partition", strconv.Itoa(int(part)))
 	}
+}
+
+// gauge adds a sample of a family of the root's table.
+func gauge(p *promtext.Page, name string, v float64, labels ...string) {
+	p.Gauge(name, assay.HelpOf(name), v, labels...)
+}
+
+func counter(p *promtext.Page, name string, v float64, labels ...string) {
+	p.Counter(name, assay.HelpOf(name), v, labels...)
 }

@@ -186,9 +186,9 @@ func (n *Notary) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	n.m.page(&p)
 	// A checkpoint that is not there has no size and no age: the lines are left out.
 	if raw, size, err := published(n.checkpointPath()); err == nil && raw != nil {
-		p.Gauge("assay_notary_checkpoint_entries", "Entries under the published checkpoint.", float64(size))
+		gauge(&p, "assay_notary_checkpoint_entries", float64(size))
 		if st, err := os.Stat(n.checkpointPath()); err == nil {
-			p.Gauge("assay_notary_checkpoint_age_seconds", "Time since the checkpoint was published.", n.o.Now().Sub(st.ModTime()).Seconds())
+			gauge(&p, "assay_notary_checkpoint_age_seconds", n.o.Now().Sub(st.ModTime()).Seconds())
 		}
 	}
 	answer(w, http.StatusOK, "no-store", promtext.ContentType, p.Bytes())

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/assay-bench/assay"
 )
 
 func get(t *testing.T, h http.Handler, path string) (*http.Response, string) {
@@ -95,6 +97,17 @@ func TestServe(t *testing.T) {
 		t.Errorf("POST: %d", w.Code)
 	}
 	_, body := get(t, h, "/metrics")
+	for line := range strings.Lines(body) {
+		name, isHelp := strings.CutPrefix(line, "# HELP ")
+		if name, _, _ = strings.Cut(name, " "); isHelp && assay.HelpOf(name) == "" {
+			t.Errorf("%s is not in the table", name)
+		}
+	}
+	for _, m := range assay.Metrics() {
+		if m.In == assay.NotaryPage && !strings.Contains(body, "# HELP "+m.Name+" "+m.Help) {
+			t.Errorf("the page has no %s", m.Name)
+		}
+	}
 	for _, want := range []string{
 		"assay_notary_log_entries 300\n", "assay_notary_logged_total 300\n", "assay_notary_events_total 61\n", `assay_notary_refused_total{reason="unknown_key"} 2` + "\n",
 		"assay_notary_duplicates_total 0\n", `assay_notary_lag_records{partition="0"} 0` + "\n", "assay_notary_checkpoint_entries 300\n", "assay_notary_checkpoint_age_seconds ",

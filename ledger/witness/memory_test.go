@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/assay-bench/assay"
 )
 
 // A checkpoint that is gone is not a log that was never seen: the witness does not
@@ -133,6 +135,11 @@ func TestMetrics(t *testing.T) {
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	body := rec.Body.String()
+	for _, m := range assay.Metrics() {
+		if m.In == assay.WitnessPage && !strings.Contains(body, "# HELP "+m.Name+" "+m.Help) {
+			t.Errorf("the page has no %s", m.Name)
+		}
+	}
 	for _, want := range []string{
 		`assay_witness_cosigned_total{log="log.test/a"} 1`, `assay_witness_cosigned_total{log="log.test/b"} 0`,
 		`assay_witness_refused_total{log="",status="400"} 1`, `assay_witness_refused_total{log="",status="404"} 1`,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/promtext"
 )
 
@@ -58,32 +59,39 @@ func (w *Witness) serveMetrics(rw http.ResponseWriter, _ *http.Request) {
 	var p promtext.Page
 	origins := slices.Sorted(maps.Keys(w.logs))
 	for _, o := range origins {
-		p.Counter("assay_witness_cosigned_total", "Checkpoints cosigned since the start.", float64(w.m.cosigned[o]), "log", o)
+		counter(&p, "assay_witness_cosigned_total", float64(w.m.cosigned[o]), "log", o)
 		for _, f := range []finding{fork, mismatch, shrunk} {
-			p.Counter("assay_witness_found_total", "Signed checkpoints that contradict what was cosigned: fork, mismatch of the proof, shrunk.",
-				float64(w.m.found[o][f]), "log", o, "found", string(f))
+			counter(&p, "assay_witness_found_total", float64(w.m.found[o][f]), "log", o, "found", string(f))
 		}
 		healthy := 1.0
 		if w.sick[o] != nil {
 			healthy = 0
 		}
-		p.Gauge("assay_witness_healthy", "1 while the witness can sign for the log, 0 after it could not by its own fault.", healthy, "log", o)
+		gauge(&p, "assay_witness_healthy", healthy, "log", o)
 	}
 	for _, o := range append([]string{""}, origins...) {
 		for _, status := range slices.Sorted(maps.Keys(w.m.refused[o])) {
-			p.Counter("assay_witness_refused_total", "Requests not signed for, by status; without a log: of none that this witness knows.",
-				float64(w.m.refused[o][status]), "log", o, "status", strconv.Itoa(status))
+			counter(&p, "assay_witness_refused_total", float64(w.m.refused[o][status]), "log", o, "status", strconv.Itoa(status))
 		}
 	}
 	// A log that was never signed for has no size and no time: the lines are left out.
 	for _, o := range slices.Sorted(maps.Keys(w.m.size)) {
-		p.Gauge("assay_witness_log_entries", "Size of the tree that was cosigned last.", float64(w.m.size[o]), "log", o)
+		gauge(&p, "assay_witness_log_entries", float64(w.m.size[o]), "log", o)
 	}
 	for _, o := range slices.Sorted(maps.Keys(w.m.time)) {
-		p.Gauge("assay_witness_cosigned_time_seconds", "Unix time of the last cosignature.", float64(w.m.time[o]), "log", o)
+		gauge(&p, "assay_witness_cosigned_time_seconds", float64(w.m.time[o]), "log", o)
 	}
 	h := rw.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", promtext.ContentType)
 	rw.Write(p.Bytes()) //nolint:errcheck // the client is gone; there is nobody to tell
+}
+
+// gauge adds a sample of a family of the root's table.
+func gauge(p *promtext.Page, name string, v float64, labels ...string) {
+	p.Gauge(name, assay.HelpOf(name), v, labels...)
+}
+
+func counter(p *promtext.Page, name string, v float64, labels ...string) {
+	p.Counter(name, assay.HelpOf(name), v, labels...)
 }

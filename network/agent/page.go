@@ -30,12 +30,7 @@ func (a *Agent) Handler() http.Handler {
 
 // page is what the agent says of itself.
 func (a *Agent) page() []byte {
-	p := families{help: map[string]string{}}
-	for _, m := range assay.Metrics() {
-		if m.In == assay.AgentPage {
-			p.help[m.Name] = m.Help
-		}
-	}
+	var p families
 	a.contact(&p)
 	a.waiting(&p)
 	a.checks(&p)
@@ -48,19 +43,16 @@ func (a *Agent) page() []byte {
 }
 
 // families is a page of the root's table.
-type families struct {
-	promtext.Page
-	help map[string]string
-}
+type families struct{ promtext.Page }
 
 const familyPrefix = "assay_agent_"
 
 func (p *families) gauge(name string, v float64, labels ...string) {
-	p.Gauge(familyPrefix+name, p.help[familyPrefix+name], v, labels...)
+	p.Gauge(familyPrefix+name, assay.HelpOf(familyPrefix+name), v, labels...)
 }
 
 func (p *families) counter(name string, v float64, labels ...string) {
-	p.Counter(familyPrefix+name, p.help[familyPrefix+name], v, labels...)
+	p.Counter(familyPrefix+name, assay.HelpOf(familyPrefix+name), v, labels...)
 }
 
 func (a *Agent) contact(p *families) {
