@@ -48,7 +48,8 @@ func TestNVMLCostOfSampling(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid, _ := c.kept.PID()
-	// What else runs on the machine can only add: the least of three counts.
+	// What else runs on the machine can only add: the least of three counts. The
+	// meter of the machine's stillness would be counted with this process.
 	var share float64
 	for range 3 {
 		child, own := processSeconds(t, pid), processSeconds(t, os.Getpid())

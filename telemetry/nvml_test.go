@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/internal/nvml/nvmltest"
+	"github.com/assay-bench/assay/tools/stillness"
 )
 
 func serveNVML(args []string) error {
@@ -295,67 +295,69 @@ func wantAbsent(t *testing.T, s series, gpu int, names ...string) {
 }
 
 func TestNVMLScenarios(t *testing.T) {
-	type result struct {
-		s   series
-		err error
+	results := make([]played, len(courses))
+	// A machine that stands still meanwhile sees nothing of what happens: then they
+	// are played again.
+	stillness.Timed(t, "scenarios", func() error {
+		begin, children, errs := joined(t)
+		var wg sync.WaitGroup
+		gaps := make([]time.Duration, len(children)) // the longest time between two readings
+		for i, c := range children {
+			results[i] = played{series{}, errs[i]}
+			wg.Go(func() { gaps[i] = results[i].read(t, c, begin) })
+		}
+		wg.Wait()
+		for _, c := range children {
+			_ = c.Close()
+		}
+		if gap := slices.Max(gaps); gap >= 250*time.Millisecond {
+			return fmt.Errorf("nothing was read for %s, of 1.4 s", gap)
+		}
+		return nil
+	})
+	for i, c := range courses {
+		t.Run(c.name+string(c.variant), func(t *testing.T) { c.check(t, results[i].s, results[i].err) })
 	}
-	results := make([]result, len(courses))
-	// All scenarios begin at one moment, by which all children must have
-	// started; on a slow machine it is put off. A machine that stands still
-	// meanwhile sees nothing of what happens: then they are played again.
-	ahead := 2 * time.Second
-	for tries := 1; ; tries++ {
-		begin := time.Now().Add(ahead).Truncate(time.Millisecond)
+}
+
+// played is what was seen of a scenario.
+type played struct {
+	s   series
+	err error
+}
+
+// read reads a child while its scenario is played, and gives the longest time
+// between two readings.
+func (r *played) read(t *testing.T, c *Child, begin time.Time) (gap time.Duration) {
+	for last := begin; r.err == nil && time.Since(begin) < 1400*time.Millisecond; time.Sleep(25 * time.Millisecond) {
+		r.err = c.Read(t.Context(), r.s.add)
+		now := time.Now()
+		gap, last = max(gap, now.Sub(last)), now
+	}
+	return gap
+}
+
+// joined starts a child for each scenario. All begin at one moment, by which all
+// children must have started; on a slow machine it is put off.
+func joined(t *testing.T) (begin time.Time, children []*Child, errs []error) {
+	for ahead := 2 * time.Second; ; ahead *= 3 {
+		begin = time.Now().Add(ahead).Truncate(time.Millisecond)
 		epoch := fmt.Sprintf("epoch_unix_ms %d", begin.UnixMilli())
-		children := make([]*Child, len(courses))
+		children, errs = make([]*Child, len(courses)), make([]error, len(courses))
 		var wg sync.WaitGroup
 		for i, c := range courses {
 			scenario := nvmltest.Scenario(t, c.name, fmt.Sprintf("scale %v", c.scale), epoch)
 			children[i] = newStub(t, c.variant, scenario, ChildOptions{Deadline: 10 * time.Second})
-			wg.Go(func() {
-				results[i].s = series{}
-				_, results[i].err = children[i].Describe(t.Context())
-			})
+			wg.Go(func() { _, errs[i] = children[i].Describe(t.Context()) })
 		}
 		wg.Wait()
-		closeAll := func() {
-			for _, c := range children {
-				_ = c.Close()
-			}
+		if time.Now().Before(begin) || ahead > 10*time.Second {
+			time.Sleep(time.Until(begin))
+			return begin, children, errs
 		}
-		if time.Now().After(begin) && ahead < 10*time.Second {
-			closeAll()
-			ahead *= 3
-			continue
+		for _, c := range children {
+			_ = c.Close()
 		}
-		time.Sleep(time.Until(begin))
-		var longest atomic.Int64 // time between two readings of a child
-		for i, c := range children {
-			wg.Go(func() {
-				r := &results[i]
-				for last := begin; r.err == nil && time.Since(begin) < 1400*time.Millisecond; {
-					r.err = c.Read(t.Context(), r.s.add)
-					now := time.Now()
-					for gap := int64(now.Sub(last)); ; {
-						if old := longest.Load(); old >= gap || longest.CompareAndSwap(old, gap) {
-							break
-						}
-					}
-					last = now
-					time.Sleep(25 * time.Millisecond)
-				}
-			})
-		}
-		wg.Wait()
-		if gap := time.Duration(longest.Load()); gap < 250*time.Millisecond {
-			break
-		} else if tries == 6 {
-			t.Skipf("the machine stood still for %s within 1.4 s, six times", gap)
-		}
-		closeAll()
-	}
-	for i, c := range courses {
-		t.Run(c.name+string(c.variant), func(t *testing.T) { c.check(t, results[i].s, results[i].err) })
 	}
 }
 

@@ -107,6 +107,7 @@ func childCommand(t *testing.T, dir string, batch int, before ...string) *exec.C
 
 // A notary that is killed at any moment, again and again, logs each record once.
 func TestKilledTwentyTimes(t *testing.T) {
+	t.Parallel()
 	kills, runs := 20, 300
 	if os.Getenv("ASSAY_LONG") == "1" {
 		kills, runs = 100, 10_000

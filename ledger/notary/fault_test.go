@@ -17,6 +17,7 @@ import (
 // its own process; one directory goes through all of it. What was logged stays
 // logged once, and a start on a sound disk logs the rest.
 func TestFaultsOfTheDisk(t *testing.T) {
+	t.Parallel() // it waits for processes
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		parttest.Need(t, "no strace: apt-get install strace")
