@@ -14,6 +14,7 @@ import (
 // Without a GPU the lane that needs one fails and says what is missing: it is
 // not skipped, and no CPU stands in.
 func TestGPULaneFailsWithoutAGPU(t *testing.T) {
+	light(t)
 	if r := run(t, program(t, "assay"), "verify", "--quiet"); r.exit == 0 {
 		t.Skip("this machine has a GPU: .ci/run gpu is for it")
 	}

@@ -38,7 +38,8 @@ func program(t *testing.T, name string) string {
 
 // light lets a test run beside others that call this, when all that time
 // something are through: it puts a few streams on a simulator for as long as its
-// story takes, and asserts what is found in the record, not how fast it was.
+// story takes, or none, and asserts what is found in the record, not how fast it
+// was.
 func light(t *testing.T) {
 	t.Helper()
 	program(t, "assay")

@@ -42,6 +42,7 @@ func checked(v verified, name string) assay.Check {
 // The shipped program refuses a CPU that stands in for a GPU, and compares what
 // the driver says with the catalogue.
 func TestVerifyRefusesACPU(t *testing.T) {
+	light(t)
 	r, v := verify(t, nvmltest.Scenario(t, "normal"))
 	if r.exit != 3 && r.exit != 2 {
 		t.Errorf("exit %d: %s", r.exit, r.stderr)
