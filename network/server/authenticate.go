@@ -2,14 +2,85 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/network/store"
 )
+
+// Principal is who asks: a person, a program with a token, or a node.
+type Principal struct {
+	ID      string // person:ID, token:ID or node:ID, as the audit log names it
+	Role    api.Role
+	All     bool     // sees all owners
+	Owners  []string // that it sees, unless All
+	Node    string   // of the role node: which
+	Key     string   // of the role node: that it logged in with
+	Expires time.Time
+}
+
+// Sees says whether what belongs to an owner may be shown.
+func (p Principal) Sees(owner string) bool { return p.All || slices.Contains(p.Owners, owner) }
+
+// rank orders the roles of people and of programs: each may what those below it may.
+func rank(r api.Role) int {
+	switch r {
+	case api.RoleRouter:
+		return 1
+	case api.RoleViewer:
+		return 2
+	case api.RoleOperator:
+		return 3
+	case api.RoleAdmin:
+		return 4
+	}
+	return 0 // a node is no person, and an unknown role is nobody
+}
+
+// ErrCredential marks a credential that was understood and is not good: it has
+// expired, was taken back, or never was. Whoever shows it has to get another.
+var ErrCredential = errors.New("the credential is not good")
+
+// ErrUnavailable marks a credential of which nothing can be known now, since whoever
+// knows does not answer. Whoever shows it may try again.
+var ErrUnavailable = errors.New("who could tell does not answer")
+
+// Authenticator knows one kind of credential.
+type Authenticator interface {
+	// Authenticate says who sends a request. It is false where the request has no
+	// credential of its kind, and another may know it. [ErrCredential] ends the
+	// search; [ErrUnavailable] means that nobody can tell now.
+	Authenticate(ctx context.Context, r *http.Request) (Principal, bool, error)
+}
+
+// bearer is the bearer token of a request, or empty.
+func bearer(r *http.Request) string {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") || len(token) > maxSecret {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+type principalKey struct{}
+
+// principalOf is who sends the request whose context this is. Operations that
+// everybody may ask have the zero Principal, which sees nothing.
+func principalOf(ctx context.Context) Principal {
+	p, _ := ctx.Value(principalKey{}).(Principal)
+	return p
+}
 
 // tokens is the authenticator of the server's own tokens: those of the API, and
 // log-ins of nodes. Each request is looked up, so that a token or a key that was
@@ -76,4 +147,37 @@ func (s *Server) visible(ctx context.Context, req *request, p Principal) error {
 	}
 	req.owner = n.Owner
 	return nil
+}
+
+// What a secret begins with says what it is for, to people and to programs that
+// look for secrets in places where none should be.
+const (
+	prefixToken     = "assay_api_"
+	prefixEnrolment = "assay_enrol_"
+	prefixLogin     = "assay_node_"
+)
+
+// maxSecret bounds what is taken for a token.
+const maxSecret = 200
+
+// newSecret makes a token of 32 random bytes, and the hash that is stored. Whoever
+// reads the database has no token.
+func newSecret(prefix string) (secret, hash string) {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	secret = prefix + base64.RawURLEncoding.EncodeToString(b)
+	return secret, hashSecret(secret)
+}
+
+// hashSecret is what is stored of a token, and what it is found by. A token is as
+// random as a hash, so that there is nothing to slow down and nothing that the
+// time of a comparison could tell.
+func hashSecret(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// newID makes an id of a time.
+func newID(now time.Time) string {
+	return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/assay-bench/assay/internal/foreign"
@@ -74,4 +75,156 @@ func (s *Server) AcknowledgeCommand(ctx context.Context, r api.AcknowledgeComman
 		}
 	}
 	return api.AcknowledgeCommand204Response{}, nil
+}
+
+// maxPolls is how many polls may wait in one process: a connection each.
+const maxPolls = 50_000
+
+// polls lets many nodes wait for commands with one query a second for all of
+// them, and with none while nobody waits. A poll sees at least one query that
+// began after it came.
+type polls[C any] struct {
+	every time.Duration
+	// waiting gives the commands that wait now, by node, for these nodes.
+	waiting func(ctx context.Context, nodes []string) (map[string][]C, error)
+
+	mu    sync.Mutex
+	nodes map[string]map[*poll[C]]bool
+	count int
+	wake  chan struct{}
+}
+
+// poll is one that waits.
+type poll[C any] struct {
+	came  chan []C
+	asked bool // a query has begun since it came, and it knows
+}
+
+func newPolls[C any](every time.Duration, waiting func(context.Context, []string) (map[string][]C, error)) *polls[C] {
+	return &polls[C]{every: every, waiting: waiting, nodes: map[string]map[*poll[C]]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// wait gives a node's commands once there are any. It gives none when ctx or the
+// wait ends, or when the server does.
+func (p *polls[C]) wait(ctx context.Context, stop <-chan struct{}, node string, atMost time.Duration) ([]C, error) {
+	one, ok := p.enter(node)
+	if !ok {
+		return nil, refuseFor(http.StatusServiceUnavailable, 10*time.Second, "%d polls wait already", maxPolls)
+	}
+	defer p.leave(node, one)
+	over := time.Now().Add(atMost)
+	timer := time.NewTimer(max(atMost, 2*p.every)) // the first query after it came is waited for
+	defer timer.Stop()
+	for {
+		select {
+		case c := <-one.came:
+			if len(c) > 0 || !time.Now().Before(over) {
+				return c, nil
+			}
+			timer.Reset(time.Until(over))
+		case <-timer.C:
+			return nil, nil
+		case <-stop:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (p *polls[C]) enter(node string) (*poll[C], bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.count >= maxPolls {
+		return nil, false
+	}
+	one := &poll[C]{came: make(chan []C, 1)}
+	if p.nodes[node] == nil {
+		p.nodes[node] = map[*poll[C]]bool{}
+	}
+	p.nodes[node][one] = true
+	p.count++
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	return one, true
+}
+
+func (p *polls[C]) leave(node string, one *poll[C]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.nodes[node], one)
+	p.count--
+	if len(p.nodes[node]) == 0 {
+		delete(p.nodes, node)
+	}
+}
+
+// run asks until ctx ends: at most once in Every, and only while somebody waits.
+func (p *polls[C]) run(ctx context.Context, failed func(error)) {
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		}
+		for p.anybody() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Until(last.Add(p.every))):
+			}
+			last = time.Now()
+			p.ask(ctx, failed)
+		}
+	}
+}
+
+func (p *polls[C]) anybody() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count > 0
+}
+
+// ask serves everybody who waits by one query.
+func (p *polls[C]) ask(ctx context.Context, failed func(error)) {
+	p.mu.Lock()
+	asked := make(map[string][]*poll[C], len(p.nodes))
+	nodes := make([]string, 0, len(p.nodes))
+	for node, waiters := range p.nodes {
+		nodes = append(nodes, node)
+		for one := range waiters {
+			asked[node] = append(asked[node], one)
+		}
+	}
+	p.mu.Unlock()
+	if len(nodes) == 0 {
+		return
+	}
+	found, err := p.waiting(ctx, nodes)
+	if err != nil {
+		failed(err) // they wait on: the next query may be answered
+		return
+	}
+	for node, waiters := range asked {
+		for _, one := range waiters {
+			if len(found[node]) == 0 && one.asked {
+				continue // ten thousand are not woken for nothing
+			}
+			one.asked = true // only this goroutine looks at it
+			select {
+			case one.came <- found[node]:
+			default: // it has not read the last answer yet, and stays
+			}
+		}
+	}
+}
+
+// waitingNow is how many polls wait.
+func (p *polls[C]) waitingNow() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
 }
