@@ -65,7 +65,10 @@ func TestExperiment(t *testing.T) {
 			t.Errorf("%s %s: %d of %d, %d latencies, %d cases, texts %v", s.Engine, s.Workload, s.OK, s.Requests, len(s.Latencies), s.Cases, s.Texts)
 		}
 		for _, m := range []string{"ttft_ms_p50", "tpot_ms_p50", "e2e_ms_mean", "e2e_ms_p99", "output_tokens_per_second", "error_rate", "memory_peak_bytes"} {
-			if _, ok := s.Metrics[m]; !ok {
+			// Where all tokens came at once there is no time between them: of three
+			// short answers on a busy machine that can be all.
+			atOnce := m == "tpot_ms_p50" && s.Metrics["ttft_ms_p50"] == s.Metrics["e2e_ms_p50"]
+			if _, ok := s.Metrics[m]; !ok && !atOnce {
 				t.Errorf("%s %s has no %s: %v", s.Engine, s.Workload, m, s.Metrics)
 			}
 		}
