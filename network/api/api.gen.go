@@ -437,12 +437,24 @@ type AuditEntry struct {
 type Breaker struct {
 	Allowed int `json:"allowed"`
 
+	// LiftedBy Who lifted it; given while it is lifted: until then nothing is held back
+	LiftedBy    *string `json:"lifted_by,omitempty"`
+	LiftedUntil *Time   `json:"lifted_until,omitempty"`
+
 	// Open It holds: nobody more is quarantined without a person
 	Open        bool      `json:"open"`
 	Quarantined int       `json:"quarantined"`
 	Reasons     *[]string `json:"reasons,omitempty"`
 	Since       *Time     `json:"since,omitempty"`
 	Version     int64     `json:"version"`
+}
+
+// BreakerLift defines model for BreakerLift.
+type BreakerLift struct {
+	Reason string `json:"reason"`
+
+	// Seconds For how long, within the policy's override.max
+	Seconds *int `json:"seconds,omitempty"`
 }
 
 // Capacity defines model for Capacity.
@@ -835,11 +847,6 @@ type Problem struct {
 	Type     string  `json:"type"`
 }
 
-// Reason defines model for Reason.
-type Reason struct {
-	Reason string `json:"reason"`
-}
-
 // Rejections defines model for Rejections.
 type Rejections struct {
 	Count int64  `json:"count"`
@@ -1181,7 +1188,7 @@ type ListTokensParams struct {
 }
 
 // ResetBreakerJSONRequestBody defines body for ResetBreaker for application/json ContentType.
-type ResetBreakerJSONRequestBody = Reason
+type ResetBreakerJSONRequestBody = BreakerLift
 
 // EnrolJSONRequestBody defines body for Enrol for application/json ContentType.
 type EnrolJSONRequestBody = Enrolment
@@ -1313,14 +1320,14 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/breaker (the `GetBreaker` operationId).
 	GetBreaker(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetBreakerWithBody A person has looked, and lets the breaker go
+	// ResetBreakerWithBody A person has looked, and lifts the breaker for a time
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/breaker (the `ResetBreaker` operationId).
 	ResetBreakerWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetBreaker A person has looked, and lets the breaker go
+	// ResetBreaker A person has looked, and lifts the breaker for a time
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1769,7 +1776,7 @@ func (c *Client) GetBreaker(ctx context.Context, reqEditors ...RequestEditorFn) 
 	return c.Client.Do(req)
 }
 
-// ResetBreakerWithBody A person has looked, and lets the breaker go
+// ResetBreakerWithBody A person has looked, and lifts the breaker for a time
 //
 // Takes any type of body and a specified content type.
 //
@@ -1786,7 +1793,7 @@ func (c *Client) ResetBreakerWithBody(ctx context.Context, contentType string, b
 	return c.Client.Do(req)
 }
 
-// ResetBreaker A person has looked, and lets the breaker go
+// ResetBreaker A person has looked, and lifts the breaker for a time
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5100,14 +5107,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/breaker (the `GetBreaker` operationId).
 	GetBreakerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetBreakerResponse, error)
 
-	// ResetBreakerWithBodyWithResponse A person has looked, and lets the breaker go
+	// ResetBreakerWithBodyWithResponse A person has looked, and lifts the breaker for a time
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/breaker (the `ResetBreaker` operationId).
 	ResetBreakerWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResetBreakerResponse, error)
 
-	// ResetBreakerWithResponse A person has looked, and lets the breaker go
+	// ResetBreakerWithResponse A person has looked, and lifts the breaker for a time
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8215,7 +8222,7 @@ func (c *ClientWithResponses) GetBreakerWithResponse(ctx context.Context, reqEdi
 	return ParseGetBreakerResponse(rsp)
 }
 
-// ResetBreakerWithBodyWithResponse A person has looked, and lets the breaker go
+// ResetBreakerWithBodyWithResponse A person has looked, and lifts the breaker for a time
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8228,7 +8235,7 @@ func (c *ClientWithResponses) ResetBreakerWithBodyWithResponse(ctx context.Conte
 	return ParseResetBreakerResponse(rsp)
 }
 
-// ResetBreakerWithResponse A person has looked, and lets the breaker go
+// ResetBreakerWithResponse A person has looked, and lifts the breaker for a time
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11222,7 +11229,7 @@ type ServerInterface interface {
 	// GetBreaker The circuit breaker
 	// (GET /api/v1/breaker)
 	GetBreaker(w http.ResponseWriter, r *http.Request)
-	// ResetBreaker A person has looked, and lets the breaker go
+	// ResetBreaker A person has looked, and lifts the breaker for a time
 	// (PUT /api/v1/breaker)
 	ResetBreaker(w http.ResponseWriter, r *http.Request)
 	// GetCapacity What load the network holds now, and until when it will do
@@ -15174,7 +15181,7 @@ type StrictServerInterface interface {
 	// GetBreaker The circuit breaker
 	// (GET /api/v1/breaker)
 	GetBreaker(ctx context.Context, request GetBreakerRequestObject) (GetBreakerResponseObject, error)
-	// ResetBreaker A person has looked, and lets the breaker go
+	// ResetBreaker A person has looked, and lifts the breaker for a time
 	// (PUT /api/v1/breaker)
 	ResetBreaker(ctx context.Context, request ResetBreakerRequestObject) (ResetBreakerResponseObject, error)
 	// GetCapacity What load the network holds now, and until when it will do

@@ -96,6 +96,10 @@ func Silence(p Policy, b Breaker, views []View, up Up, now time.Time) Silenced {
 		out.Breaker.Version++
 		out.Notices = []Notice{{Kind: NoticePage, Key: KeyBreaker, Resolved: true, Text: "the heart-beats are back: the breaker holds nothing any more"}}
 	}
+	if lost > out.Limit && len(overdue) > 0 {
+		out.Notices = append(out.Notices, Notice{Kind: NoticePage, Key: KeyBreaker, Text: fmt.Sprintf("mass silence: %d of %d nodes in rotation are not heard, more than %d, and the breaker is lifted until %s: they leave rotation",
+			lost, rotation, out.Limit, b.LiftedUntil.UTC().Format(time.RFC3339))})
+	}
 	out.Silent = overdue
 	out.Why = fmt.Sprintf("%d nodes were not heard for %d heart-beats", len(overdue), p.Silence.Missed)
 	return out

@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,7 +107,7 @@ func TestMassSilenceTripsTheBreaker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Silence(p, lifted, views, longUp, now); len(got.Silent) != 4 || got.Breaker.Tripped {
+	if got := Silence(p, lifted, views, longUp, now); len(got.Silent) != 4 || got.Breaker.Tripped || len(got.Notices) != 1 || !strings.Contains(got.Notices[0].Text, "lifted until") {
 		t.Errorf("%+v", got)
 	}
 }

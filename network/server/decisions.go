@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/network/control"
@@ -42,8 +43,8 @@ var ErrRefused = errors.New("refused")
 type Rules interface {
 	// Test says what a policy would have decided in the last days.
 	Test(ctx context.Context, p control.Policy, days int) (api.PolicyTest, error)
-	// Reset lets the breaker go, by a person's word.
-	Reset(ctx context.Context, by Principal, reason string, t store.Trail) error
+	// Reset lifts the breaker for a time, by a person's word.
+	Reset(ctx context.Context, by Principal, lift time.Duration, t store.Trail) error
 }
 
 // enrolled has a node's life begun. What fails here is made good by the node's
@@ -178,16 +179,27 @@ func (s *Server) breaker(ctx context.Context) (api.Breaker, error) {
 	if !b.Since.IsZero() {
 		out.Since = &b.Since
 	}
+	if s.now().Before(b.LiftedUntil) {
+		by := b.LiftedBy.ID
+		out.LiftedUntil, out.LiftedBy = &b.LiftedUntil, &by
+	}
 	return out, nil
 }
 
-// ResetBreaker lets the breaker go, by a person's word.
+// liftFor is how long a breaker is lifted when the person does not say.
+const liftFor = time.Hour
+
+// ResetBreaker lifts the breaker for a time, by a person's word.
 func (s *Server) ResetBreaker(ctx context.Context, r api.ResetBreakerRequestObject) (api.ResetBreakerResponseObject, error) {
 	if s.o.Rules == nil {
 		return nil, refuse(http.StatusNotImplemented, "this server decides nothing")
 	}
-	requestOf(ctx).detail = r.Body.Reason
-	err := s.o.Rules.Reset(ctx, principalOf(ctx), r.Body.Reason, s.trail(ctx, "breaker"))
+	lift := liftFor
+	if r.Body.Seconds != nil {
+		lift = time.Duration(*r.Body.Seconds) * time.Second
+	}
+	requestOf(ctx).detail = fmt.Sprintf("lifted for %s: %s", lift, r.Body.Reason)
+	err := s.o.Rules.Reset(ctx, principalOf(ctx), lift, s.trail(ctx, "breaker"))
 	if errors.Is(err, ErrRefused) {
 		return nil, refuse(http.StatusConflict, "%s", strings.TrimPrefix(err.Error(), ErrRefused.Error()+": "))
 	}

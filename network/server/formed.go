@@ -8,6 +8,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -19,6 +21,9 @@ import (
 // reaches no handler.
 func (s *Server) formed(r *http.Request, op operation) (*http.Request, error) {
 	query := r.URL.Query()
+	if err := known(query, op.params); err != nil {
+		return r, err
+	}
 	for _, p := range op.params {
 		var given []string
 		if p.in == "path" {
@@ -38,6 +43,27 @@ func (s *Server) formed(r *http.Request, op operation) (*http.Request, error) {
 		return r, err
 	}
 	return r, nil
+}
+
+// known refuses a parameter of the query that the operation does not have: a
+// misspelt filter that is passed over would give a router all nodes.
+func known(query url.Values, params []parameter) error {
+	var names []string
+	for _, p := range params {
+		if p.in == "query" {
+			names = append(names, p.name)
+		}
+	}
+	for name := range query {
+		if !slices.Contains(names, name) {
+			hint := "there are none"
+			if len(names) > 0 {
+				hint = "there are " + strings.Join(names, ", ")
+			}
+			return refuse(http.StatusBadRequest, "parameter %s is not known here: %s", foreign.Line(name, 50), hint)
+		}
+	}
+	return nil
 }
 
 // check says whether a parameter's values are one that is allowed.

@@ -395,6 +395,8 @@ func testSettings(t *testing.T, n *network) {
 	n.ask(200, "PUT", "/api/v1/policy", n.admin, n.policy(), nil)
 	n.ask(400, "PUT", "/api/v1/policy", n.admin, "format: none\n", nil)
 	n.ask(200, "GET", "/api/v1/breaker", n.admin, nil, nil)
+	n.ask(400, "GET", "/api/v1/nodes?routeable=true", n.admin, nil, nil)
+	n.ask(400, "GET", "/api/v1/breaker?x=", n.admin, nil, nil)
 	n.ask(200, "GET", "/readyz", "", nil, nil)
 }
 

@@ -32,7 +32,7 @@ type keeping struct {
 }
 
 func (k keeping) Act(ctx context.Context, a Act) error { return k.store.AddAudit(ctx, a.Trail) }
-func (k keeping) Reset(ctx context.Context, _ Principal, _ string, t store.Trail) error {
+func (k keeping) Reset(ctx context.Context, _ Principal, _ time.Duration, t store.Trail) error {
 	return k.store.AddAudit(ctx, t)
 }
 

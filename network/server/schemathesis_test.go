@@ -14,6 +14,7 @@ import (
 	"github.com/assay-bench/assay/internal/parttest"
 	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/network/control"
+	"github.com/assay-bench/assay/network/evidence"
 	"github.com/assay-bench/assay/network/store"
 )
 
@@ -22,7 +23,14 @@ import (
 // does not fail, and every answer is as the document says.
 func TestRealNetworkSchemathesis(t *testing.T) {
 	command := parttest.Install(t, "schemathesis")
-	n := sqlite(t, func(o *Options) { o.Decider, o.Rules = agreeable{}, agreeable{} })
+	objects, err := evidence.NewDirectory(evidence.DirectoryOptions{Dir: t.TempDir(), Path: "/objects/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer objects.Close()
+	n := sqlite(t, func(o *Options) {
+		o.Decider, o.Rules, o.Evidence = agreeable{}, agreeable{}, objects
+	})
 	node := n.enrol("ours")
 	// Ids that are made up are of nobody: the document names one that is there too.
 	document := strings.Replace(string(openapi.Document), `NodeId: { name: node, in: path, required: true, schema: { $ref: "#/components/schemas/Id" } }`,
@@ -79,11 +87,11 @@ negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 
 // agreeable decides nothing, and is content with everything.
 type agreeable struct{}
 
-func (agreeable) Enrolled(context.Context, string) error                      { return nil }
-func (agreeable) Acknowledged(context.Context, string, string, string) error  { return nil }
-func (agreeable) Reported()                                                   {}
-func (agreeable) Act(context.Context, Act) error                              { return nil }
-func (agreeable) Reset(context.Context, Principal, string, store.Trail) error { return nil }
+func (agreeable) Enrolled(context.Context, string) error                             { return nil }
+func (agreeable) Acknowledged(context.Context, string, string, string) error         { return nil }
+func (agreeable) Reported()                                                          {}
+func (agreeable) Act(context.Context, Act) error                                     { return nil }
+func (agreeable) Reset(context.Context, Principal, time.Duration, store.Trail) error { return nil }
 func (agreeable) Test(context.Context, control.Policy, int) (api.PolicyTest, error) {
 	return api.PolicyTest{Decisions: nil}, nil
 }

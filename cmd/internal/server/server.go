@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -115,6 +117,26 @@ one. All processes of one network need the same state directory.`,
 	return cmd
 }
 
+// ours refuses to make other keys for a database that has nodes: they enrolled with
+// a server of another name, and would refuse this one.
+func (f *initFlags) ours(ctx context.Context, st *store.Store) error {
+	dir, err := f.dir()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, originFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	counts, err := st.CountNodes(ctx, store.Scope{All: true})
+	if err != nil {
+		return err
+	}
+	if len(counts) > 0 {
+		return fmt.Errorf("the database has nodes, and %s has no keys of the server that took them in: give --state with its directory, or copy that from where the server ran; with other keys all nodes would have to enrol again", dir)
+	}
+	return nil
+}
+
 func (f *initFlags) run(ctx context.Context, w io.Writer) error {
 	if f.adminTokenFile == "" {
 		return errors.New("--admin-token-file FILE is needed: where the admin's token goes")
@@ -128,6 +150,9 @@ func (f *initFlags) run(ctx context.Context, w io.Writer) error {
 	}
 	defer db.Close()
 	if err := migrate(ctx, st, db, w); err != nil {
+		return err
+	}
+	if err := f.ours(ctx, st); err != nil {
 		return err
 	}
 	if err := f.create(ctx, f.origin, time.Now()); err != nil {

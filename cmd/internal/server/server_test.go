@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,6 +63,43 @@ func TestInit(t *testing.T) {
 	}
 	if code, _, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", token+"3", "--origin", "other"); code != 1 || !strings.Contains(stderr, "example.test already") {
 		t.Errorf("another origin: %d %s", code, stderr)
+	}
+}
+
+// Nodes know their server by its name and its keys: whoever lost the directory, or
+// forgot to name it, does not get another server in its place.
+func TestInitMakesNoOtherServerOfOneWithNodes(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.db")
+	if code, _, stderr := run(t, "server", "init", "--database", "sqlite:"+file, "--admin-token-file", filepath.Join(dir, "admin")); code != 0 {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, insert := range []string{
+		"INSERT INTO owners (name, created_at) VALUES ('ours', 1)",
+		`INSERT INTO nodes (id, owner, name, hostname, admission, intent, contact, version, policy_version, state, reasons, last_report, inventory, inventory_sha256, settings, settings_version, created_at, updated_at)
+			VALUES ('01J00000000000000000000000', 'ours', '', 'h', 'pending', 'serve', 'seen', 1, 1, '{}', '[]', '', '{}', '', '{}', 0, 1, 1)`,
+	} {
+		if _, err := db.ExecContext(t.Context(), insert); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Close()
+	if err := os.Rename(file+".keys", file+".elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := run(t, "server", "init", "--database", "sqlite:"+file, "--admin-token-file", filepath.Join(dir, "second"))
+	if code != 1 || !strings.Contains(stderr, "give --state") {
+		t.Errorf("%d %s", code, stderr)
+	}
+	if _, err := os.Stat(file + ".keys"); err == nil {
+		t.Error("other keys were made")
+	}
+	if code, _, stderr := run(t, "server", "init", "--database", "sqlite:"+file, "--state", file+".elsewhere", "--admin-token-file", filepath.Join(dir, "second")); code != 0 {
+		t.Errorf("with its keys: %d %s", code, stderr)
 	}
 }
 

@@ -116,20 +116,17 @@ func (d *Decider) stop(ctx context.Context, a server.Act) error {
 	return d.store.AddCommand(ctx, scopeOf(a.By), store.Command{ID: d.newID(now), Node: a.Node, Kind: "stop", Reason: a.Action.Reason, Created: now, Expires: now.Add(stopLife)}, a.Trail)
 }
 
-// Reset lets the breaker go until it would be lifted the longest.
-func (d *Decider) Reset(ctx context.Context, by server.Principal, _ string, t store.Trail) error {
+// Reset lifts the breaker for a time.
+func (d *Decider) Reset(ctx context.Context, by server.Principal, lift time.Duration, t store.Trail) error {
 	for try := 0; ; try++ {
-		err := d.lift(ctx, personOf(by), t)
+		err := d.lift(ctx, personOf(by), lift, t)
 		if try >= maxTries || !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 	}
 }
 
-// liftFor is how long a breaker that a person has let go holds nothing.
-const liftFor = time.Hour
-
-func (d *Decider) lift(ctx context.Context, by control.Actor, t store.Trail) error {
+func (d *Decider) lift(ctx context.Context, by control.Actor, lift time.Duration, t store.Trail) error {
 	p, err := d.inForce(ctx)
 	if err != nil {
 		return err
@@ -143,7 +140,7 @@ func (d *Decider) lift(ctx context.Context, by control.Actor, t store.Trail) err
 		return fmt.Errorf("the breaker: %w", err)
 	}
 	now := d.now()
-	if b, err = b.Lift(p, by, now.Add(min(liftFor, time.Duration(p.Override.Max))), now); err != nil {
+	if b, err = b.Lift(p, by, now.Add(lift), now); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrRefused, err)
 	}
 	body, err := json.Marshal(b)

@@ -121,7 +121,7 @@ func TestReset(t *testing.T) {
 		}
 	}
 	nodes[1].is(control.Degraded)
-	if err := n.d.Reset(t.Context(), server.Principal{ID: "person:p1"}, "they are really broken", store.Trail{}); err != nil {
+	if err := n.d.Reset(t.Context(), server.Principal{ID: "person:p1"}, time.Hour, store.Trail{}); err != nil {
 		t.Fatal(err)
 	}
 	nodes[1].measured(measurement{slow: 10})
