@@ -58,6 +58,9 @@ type Table struct {
 	Columns []Column
 	Rows    [][]string
 	Note    string // below the table, in words
+	// Line is how long a line of text may be: what the last column has more is cut.
+	// Zero: it wraps.
+	Line int
 }
 
 // Column is one column; Group stands once over neighbours that share it.

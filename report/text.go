@@ -153,6 +153,10 @@ func textTable(b *bufio.Writer, t Table) {
 				line.WriteString(gap)
 				indent += len(gap)
 			}
+			if i == last && t.Line > 0 {
+				line.WriteString(cut(cell(i), max(t.Line-indent, minCut)))
+				break
+			}
 			if i == last && t.Columns[i].Words {
 				line.WriteString(strings.Join(fold(cell(i), max(textWidth-indent, 32)), "\n"+strings.Repeat(" ", indent)))
 				break
@@ -171,6 +175,17 @@ func textTable(b *bufio.Writer, t Table) {
 			b.WriteString(strings.Join(fold(line, textWidth), "\n") + "\n")
 		}
 	}
+}
+
+// minCut is what is left of a column for which a line has no room.
+const minCut = 8
+
+// cut makes a text of at most width letters.
+func cut(s string, width int) string {
+	if r := []rune(s); len(r) > width {
+		return string(r[:width-1]) + "…"
+	}
+	return s
 }
 
 func pad(s string, width int, left bool) string {

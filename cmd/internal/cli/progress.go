@@ -33,15 +33,23 @@ func NewProgress(w io.Writer, quiet bool) *Progress {
 	p := &Progress{w: w, quiet: quiet}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.tty = true
-		p.width = func() int {
-			w, _, err := term.GetSize(int(f.Fd()))
-			if err != nil {
-				return 0
-			}
-			return w
-		}
+		p.width = func() int { return TerminalWidth(w) }
 	}
 	return p
+}
+
+// TerminalWidth is the width of the terminal that w is, in columns; 0: it is none,
+// or does not say.
+func TerminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	n, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Terminal reports whether it draws on a terminal.
