@@ -10,117 +10,132 @@ import (
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/network/api"
-	"github.com/assay-bench/assay/report"
 )
 
 // action is a decision of a person about a node.
 type action struct {
-	name     string
-	kind     api.ActionAction
-	short    string
-	deadline bool // takes --within
-	state    bool // takes --state and --for
+	name  string
+	kind  api.ActionAction
+	short string
+	long  string // behind short; empty: nothing
+	drain bool   // takes --within, --wait and --timeout
+	state bool   // takes --state and --for
 }
 
 var actions = []action{
-	{name: "drain", kind: api.ActionActionDrain, short: "Give a node nothing new, and wait until what runs has ended", deadline: true},
+	{name: "drain", kind: api.ActionActionDrain, short: "Give a node nothing new, and let what runs there end", drain: true, long: `
+
+It returns when the server has noted it; with --wait when nothing runs there any
+more. A drain has a deadline, --within or the policy's: it is over then, whatever
+still runs. Exit codes: 0 done; 1 used wrongly, or refused; 2 still draining when
+the --timeout was over.`},
 	{name: "undrain", kind: api.ActionActionUndrain, short: "Take a drain back"},
-	{name: "quarantine", kind: api.ActionActionQuarantine, short: "Take a node out of rotation until it has been verified anew"},
+	{name: "quarantine", kind: api.ActionActionQuarantine, short: "Take a node out of rotation until a person readmits it"},
 	{name: "readmit", kind: api.ActionActionReadmit, short: "Have a quarantined node verified anew, so that it may come back"},
 	{name: "approve", kind: api.ActionActionApprove, short: "Stand in for the baseline that a first node cannot have"},
 	{name: "retire", kind: api.ActionActionRetire, short: "Take a node out for good"},
-	{name: "override", kind: api.ActionActionOverride, short: "Decide against the measurements, for a time", state: true},
+	{name: "override", kind: api.ActionActionOverride, short: "Decide against the measurements, for a time", state: true, long: `
+
+With --state keep a node in rotation stays there whatever is measured, but for hard
+failures; with --state out it is quarantined, and verified anew when the time is
+over. There is no override that admits.`},
 	{name: "clear-override", kind: api.ActionActionClearOverride, short: "Let the measurements decide again"},
 	{name: "check", kind: api.ActionActionCheck, short: "Have a node verified and measured now"},
 	{name: "stop", kind: api.ActionActionStop, short: "End a node's check at once"},
 }
 
+// actFlags are those of a decision.
+type actFlags struct {
+	flags
+	reason, replica, state string
+	within, timeout        time.Duration
+	wait                   bool
+}
+
 func newAction(a action) *cobra.Command {
-	var f flags
-	var reason, replica, state string
-	var within time.Duration
+	var f actFlags
 	cmd := &cobra.Command{
 		Use:   a.name + " NODE... --reason WHY",
 		Short: a.short,
-		Args:  cli.Takes(1, cli.Any, "nodes' ids"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(reason) == "" {
-				return errors.New("--reason WHY is needed: it is kept with the decision, for whoever asks later")
-			}
-			body := api.Action{Action: a.kind, Reason: reason}
-			if replica != "" {
-				body.Replica = &replica
-			}
-			if within != 0 {
-				if within < time.Second || within%time.Second != 0 {
-					return fmt.Errorf("a time of %s: give whole seconds, as 90s or 2h", within)
-				}
-				body.Seconds = ptr(int(within / time.Second))
-			}
-			if a.state {
-				if body.State = ptr(api.Admission(state)); !body.State.Valid() || body.Seconds == nil {
-					return errors.New("an override needs --state and --for: what the node is to count as, and how long")
-				}
-			}
-			c, err := f.open()
-			if err != nil {
-				return err
-			}
-			for _, node := range args {
-				r, err := c.ActOnNodeWithResponse(cmd.Context(), node, body)
-				if err != nil {
-					return c.Answer(nil, nil, err)
-				}
-				if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
-					return fmt.Errorf("node %s: %w", node, err)
-				}
-				if err := answered(cmd.OutOrStdout(), f.format, r.JSON200); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Long: a.short + `.
+
+A node is named by its id, by the beginning of one, or by its host, as far as only
+one node is meant. All are looked up before the first is acted on. One that is
+refused does not keep the others from being tried; then the exit code is 1.` + a.long,
+		Args: cli.Takes(1, cli.Any, "nodes' ids or hosts"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, a, args) },
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, in words")
-	cmd.Flags().StringVar(&replica, "replica", "", "only this replica of the node")
-	if a.deadline {
-		cmd.Flags().DurationVar(&within, "within", 0, "the drain is over after this time, whatever still runs; by default as the policy says")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, in words")
+	cmd.Flags().StringVar(&f.replica, "replica", "", "only this replica of the node")
+	if a.drain {
+		cmd.Flags().DurationVar(&f.within, "within", 0, "the drain is over after this time, whatever still runs; by default as the policy says")
+		cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until it is over")
+		cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait; by default a minute longer than --within, or an hour")
 	}
 	if a.state {
-		cmd.Flags().StringVar(&state, "state", "", "what the node counts as meanwhile")
-		cmd.Flags().DurationVar(&within, "for", 0, "how long")
+		cmd.Flags().StringVar(&f.state, "state", "", "keep: it stays in rotation; out: it is quarantined")
+		cmd.Flags().DurationVar(&f.within, "for", 0, "how long; the policy says how long at most")
 	}
 	return cmd
 }
 
-func showPage(d api.NodeDetail, transitions []api.Transition) report.Page {
-	n := d.Node
-	facts := report.Table{Columns: []report.Column{{Name: "fact"}, {Name: "value", Words: true}}, Rows: [][]string{
-		{"owner", n.Owner}, {"host", deref(n.Hostname)}, {"state", string(n.State)}, {"intent", string(n.Intent)}, {"contact", string(n.Contact)},
-		{"routable", yes(n.Routable)}, {"score", score(n.Score)}, {"score, lower bound", score(d.ScoreLow)}, {"reasons", strings.Join(n.Reasons, "; ")},
-		{"enrolled", d.Created.UTC().Format(time.RFC3339)}, {"version", fmt.Sprint(d.Version)},
-	}}
-	if n.LastSeen != nil {
-		facts.Rows = append(facts.Rows, []string{"last seen", n.LastSeen.UTC().Format(time.RFC3339)})
+func (f *actFlags) run(cmd *cobra.Command, a action, words []string) error {
+	body, err := f.body(a)
+	if err != nil {
+		return err
 	}
-	if d.Override != nil {
-		facts.Rows = append(facts.Rows, []string{"override", fmt.Sprintf("%s until %s by %s: %s", d.Override.State, d.Override.Expires.UTC().Format(time.RFC3339), d.Override.Actor, d.Override.Reason)})
+	c, err := f.open()
+	if err != nil {
+		return err
 	}
-	page := report.Page{Title: "Node " + n.Id, Blocks: []report.Block{facts}}
-	if len(d.Replicas) > 0 {
-		t := report.Table{Title: "Replicas", Columns: []report.Column{{Name: "replica"}, {Name: "engine", Words: true}, {Name: "model", Words: true}, {Name: "state", Words: true}, {Name: "intent", Words: true}, {Name: "contact", Words: true}, {Name: "routable", Words: true}}}
-		for _, r := range d.Replicas {
-			t.Rows = append(t.Rows, []string{r.Name, deref(r.Engine), deref(r.Model), string(r.State), string(r.Intent), string(r.Contact), yes(r.Routable)})
+	before, err := find(cmd.Context(), c, words, f.replica)
+	if err != nil {
+		return fmt.Errorf("nothing was done: %w", err)
+	}
+	out := act(cmd.Context(), c, body, before)
+	var waited error
+	if f.wait {
+		waited = f.await(cmd.Context(), c, out, cmd.ErrOrStderr())
+	}
+	return errors.Join(tell(cmd.OutOrStdout(), f.format, out), waited)
+}
+
+// maxSeconds is the longest time that the API takes.
+const maxSeconds = 30 * 24 * time.Hour
+
+// body is what is asked for, as far as it can be checked here.
+func (f *actFlags) body(a action) (api.Action, error) {
+	body := api.Action{Action: a.kind, Reason: f.reason}
+	if strings.TrimSpace(f.reason) == "" {
+		return body, errors.New("--reason WHY is needed: it is kept with the decision, for whoever asks later")
+	}
+	if f.timeout != 0 && !f.wait {
+		return body, errors.New("--timeout is for --wait: without it nothing is waited for")
+	}
+	if f.replica != "" {
+		body.Replica = &f.replica
+	}
+	if a.state {
+		switch f.state {
+		case "keep":
+			body.State = new(api.AdmissionAdmitted)
+		case "out":
+			body.State = new(api.AdmissionQuarantined)
+		case "":
+			return body, errors.New("--state is needed: keep, so that the node stays in rotation, or out, so that it is quarantined")
+		default:
+			return body, fmt.Errorf("--state %q: known are keep, out", f.state)
 		}
-		page.Blocks = append(page.Blocks, t)
-	}
-	if len(transitions) > 0 {
-		t := report.Table{Title: "Last decisions", Columns: []report.Column{{Name: "time"}, {Name: "fact", Words: true}, {Name: "from", Words: true}, {Name: "to", Words: true}, {Name: "by", Words: true}, {Name: "why", Words: true}}}
-		for _, tr := range transitions {
-			t.Rows = append(t.Rows, []string{tr.Time.UTC().Format(time.RFC3339), string(tr.Fact), tr.From, tr.To, tr.Actor, strings.Join(tr.Reasons, "; ")})
+		if f.within == 0 {
+			return body, errors.New("--for is needed: how long the override holds, as 90m or 24h")
 		}
-		page.Blocks = append(page.Blocks, t)
 	}
-	return page
+	if f.within != 0 {
+		if f.within < time.Second || f.within > maxSeconds || f.within%time.Second != 0 {
+			return body, fmt.Errorf("a time of %s: whole seconds up to %s are allowed, as 90s or 2h", f.within, maxSeconds)
+		}
+		body.Seconds = new(int(f.within / time.Second))
+	}
+	return body, nil
 }
