@@ -101,8 +101,8 @@ func (f *actFlags) run(cmd *cobra.Command, a action, words []string) error {
 	return errors.Join(tell(cmd.OutOrStdout(), f.format, out), waited)
 }
 
-// maxSeconds is the longest time that the API takes.
-const maxSeconds = 30 * 24 * time.Hour
+// maxTime is the longest time that the API takes.
+const maxTime = 30 * 24 * time.Hour
 
 // body is what is asked for, as far as it can be checked here.
 func (f *actFlags) body(a action) (api.Action, error) {
@@ -132,8 +132,8 @@ func (f *actFlags) body(a action) (api.Action, error) {
 		}
 	}
 	if f.within != 0 {
-		if f.within < time.Second || f.within > maxSeconds || f.within%time.Second != 0 {
-			return body, fmt.Errorf("a time of %s: whole seconds up to %s are allowed, as 90s or 2h", f.within, maxSeconds)
+		if f.within < time.Second || f.within > maxTime || f.within%time.Second != 0 {
+			return body, fmt.Errorf("a time of %s: whole seconds up to %s are allowed, as 90s or 2h", f.within, maxTime)
 		}
 		body.Seconds = new(int(f.within / time.Second))
 	}
