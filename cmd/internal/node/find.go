@@ -16,8 +16,8 @@ import (
 // minPrefix is how much of an id has to be given: less is more likely a slip.
 const minPrefix = 4
 
-// maxShown bounds how many nodes an error names.
-const maxShown = 5
+// maxNamed bounds how many nodes an error names.
+const maxNamed = 5
 
 var (
 	wholeID  = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
@@ -90,11 +90,11 @@ func match(all []api.Node, word string) (api.Node, error) {
 	case 1:
 		return live[0], nil
 	}
-	names := make([]string, 0, maxShown)
-	for _, n := range live[:min(len(live), maxShown)] {
+	names := make([]string, 0, maxNamed)
+	for _, n := range live[:min(len(live), maxNamed)] {
 		names = append(names, name(n))
 	}
-	if len(live) > maxShown {
+	if len(live) > maxNamed {
 		names = append(names, "…")
 	}
 	return api.Node{}, fmt.Errorf("%q may be any of %d nodes: %s; give an id", shown, len(live), strings.Join(names, ", "))

@@ -31,7 +31,7 @@ it stands among its peers, and its last reports. docs/trends.md explains it.`,
 			if err != nil {
 				return err
 			}
-			p := api.GetHistoryParams{Metric: ptr(api.TrendMetric(metric)), Days: &days}
+			p := api.GetHistoryParams{Metric: new(api.TrendMetric(metric)), Days: &days}
 			if !p.Metric.Valid() {
 				return fmt.Errorf("--metric %q: known are output_tokens_per_second, tpot_p50_ms, ttft_p99_ms, tokens_per_joule", metric)
 			}
