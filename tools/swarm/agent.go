@@ -193,7 +193,7 @@ func reach[T any](ctx context.Context, a *agent, kind string, limit time.Duratio
 			a.mu.Lock()
 			a.failed = true
 			if now := time.Now(); now.After(a.away) {
-				a.away = now.Add(time.Duration(rand.Float64() * float64(spread)))
+				a.away = now.Add(time.Duration(rand.Float64() * float64(a.spread)))
 			}
 			a.mu.Unlock()
 		case s.status == http.StatusUnauthorized:

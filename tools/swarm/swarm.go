@@ -21,6 +21,10 @@ type options struct {
 	agents            int
 	length            time.Duration
 	heartbeat, report time.Duration
+	// spread is over which time agents come back after a failure; 0: the usual.
+	spread time.Duration
+	// enough ends it before its time; nil: nothing does.
+	enough <-chan struct{}
 	// enrolled is told when all agents are logged in; nil: nobody.
 	enrolled func()
 }
@@ -29,7 +33,7 @@ const (
 	enrolling = 32          // agents that are taken in at once
 	pooled    = 128         // connections that all requests but the polls share
 	timeout   = time.Minute // of a request
-	spread    = time.Minute // over which agents come back after a failure
+	usual     = time.Minute // over which agents come back after a failure
 	rest      = 90 * time.Second
 )
 
@@ -54,6 +58,9 @@ func gather(ctx context.Context, o options) (s *swarm, end func(), err error) {
 	scratch, err := os.MkdirTemp("", "swarm-")
 	if err != nil {
 		return nil, nil, err
+	}
+	if o.spread == 0 {
+		o.spread = usual
 	}
 	s = &swarm{options: o, meter: newMeter(),
 		shared: &http.Client{Transport: &http.Transport{MaxConnsPerHost: pooled, MaxIdleConnsPerHost: pooled}},
@@ -123,6 +130,13 @@ func (s *swarm) play(ctx context.Context, agents []*agent) {
 	defer stop()
 	late, end := context.WithTimeout(ctx, s.length+rest)
 	defer end()
+	go func() {
+		select {
+		case <-s.enough:
+			stop()
+		case <-work.Done():
+		}
+	}()
 	var group sync.WaitGroup
 	for _, a := range agents {
 		group.Go(func() { a.beats(work) })
