@@ -65,7 +65,7 @@ func (s *Server) guard(op operation, ru rule, h http.HandlerFunc) http.HandlerFu
 			return
 		}
 		if ru.waits {
-			extend(w, s.now().Add(2*time.Minute))
+			extend(w, 2*time.Minute)
 		}
 		h(w, r)
 		if ru.audit && !req.audited {

@@ -161,9 +161,9 @@ func (s *Server) fault(ctx context.Context, req *request, err error) *refusal {
 
 // extend gives an answer that takes long on purpose the time that it needs. The
 // read deadline counts too: when it passes, the request counts as ended.
-func extend(w http.ResponseWriter, until time.Time) {
-	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(until) // where it cannot be set, as in a test, there is none
+func extend(w http.ResponseWriter, by time.Duration) {
+	c, until := http.NewResponseController(w), time.Now().Add(by) // connections know no other clock
+	_ = c.SetReadDeadline(until)                                  // where it cannot be set, as in a test, there is none
 	_ = c.SetWriteDeadline(until)
 }
 
