@@ -12,6 +12,7 @@ import (
 // A disk that is really full stops the notary with what to do about it, and with
 // room again everything is logged once.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	disk, grow := parttest.SmallDisk(t, 2<<20)
 	dir := filepath.Join(disk, "notary")
 	m := filled(2, 2000)
