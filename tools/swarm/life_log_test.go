@@ -118,6 +118,12 @@ func (n *life) signed() map[string][]byte {
 			n.t.Fatalf("%d records are not published", n.unpublished())
 		}
 	}
+	return n.records()
+}
+
+// records are what the table has of them now.
+func (n *life) records() map[string][]byte {
+	n.t.Helper()
 	rows, err := n.db.Query("SELECT id, bytes FROM outbox WHERE topic = 'ledger' AND kind = $1", string(ledger.KindEnvelope))
 	if err != nil {
 		n.t.Fatal(err)
