@@ -18,7 +18,7 @@ import (
 
 type placeFlags struct {
 	remote.Flags
-	offline, format string
+	offline, format, example string
 }
 
 func newPlace() *cobra.Command {
@@ -33,21 +33,37 @@ It moves nothing.
 DEMAND is a YAML file (docs/formats/demand.md): so much of each model, within limits
 of the p99. Capacities are those of the nodes' last reports; where a model was not
 measured on a node, that of its weakest peer, which is marked. With --offline the
-nodes come from a file, and no server is needed.
+nodes come from a file, and no server is needed; --example prints files to begin with.
 
 Exit codes: 0 everything is met by what was measured; 1 used wrongly, or the server
 refused; 2 it is met only if estimates hold; 3 something is not met.`,
 		Example: `  assay server place demand.yaml --server https://assay.example.org --token-file viewer.token
   assay server place demand.yaml --offline nodes.yaml --format json`,
-		Args: cli.Takes(1, 1, "a demand's file"),
+		Args: cli.Takes(0, 1, "a demand's file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.example != "" {
+				return printExample(cmd.OutOrStdout(), f.example)
+			}
+			if len(args) == 0 {
+				return errors.New("which demand? Name its file; `assay server place --example demand` prints one to begin with")
+			}
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
 	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.offline, "offline", "", "take the nodes from this `file` (docs/formats/demand.md) in place of a server")
 	cmd.Flags().StringVar(&f.format, "format", "text", "of the answer: text or json")
+	cmd.Flags().StringVar(&f.example, "example", "", "print an example and stop: `demand` or nodes")
 	return cmd
+}
+
+func printExample(w io.Writer, which string) error {
+	b := map[string][]byte{"demand": place.ExampleDemand, "nodes": place.ExampleNodes}[which]
+	if b == nil {
+		return fmt.Errorf("--example %q: known are demand, nodes", which)
+	}
+	_, err := w.Write(b)
+	return err
 }
 
 func (f *placeFlags) run(ctx context.Context, path string, w io.Writer) error {
