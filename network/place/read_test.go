@@ -126,9 +126,15 @@ func TestFaultsHaveTheirPlace(t *testing.T) {
 	if _, err := ReadDemand(strings.NewReader(twice), "d.yaml"); err == nil || !strings.Contains(err.Error(), "names of their own") {
 		t.Errorf("%v", err)
 	}
+	if _, err := ReadDemand(strings.NewReader(strings.Repeat("# long\n", maxDemandBytes/7+2)), "d.yaml"); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("long: %v", err)
+	}
 	many := "format: assay/nodes/v1\nnodes:\n" + strings.Repeat("  - {id: a}\n", maxNodes+1)
+	if _, err := ReadNodes(strings.NewReader(many), "n.yaml", "USD"); err == nil || !strings.Contains(err.Error(), "more than 10000") {
+		t.Errorf("many: %v", err)
+	}
 	for name, text := range map[string]string{
-		"nothing": "", "a word": "x", "deep": strings.Repeat("[", 100_000), "long": strings.Repeat("# long\n", maxDemandBytes/7+2), "many": many,
+		"nothing": "", "a word": "x", "deep": strings.Repeat("[", 100_000),
 		"infinite":  strings.Replace(string(ExampleDemand), "requests_per_second: 12", "requests_per_second: .inf", 1),
 		"no number": strings.Replace(string(ExampleDemand), "requests_per_second: 12", "requests_per_second: .nan", 1),
 	} {
