@@ -24,11 +24,11 @@ func (s *step) admit(reasons []string) {
 	s.moveTo(Admitted, reasons)
 	switch from {
 	case Degraded:
-		s.resolved(KeyDegraded, "the node is admitted again")
+		s.resolved(KeyDegraded, "is admitted again")
 	case Reverifying:
-		s.resolved(KeyQuarantine, "the node is admitted again, in steps")
+		s.resolved(KeyQuarantine, "is admitted again, in steps")
 	default:
-		s.resolved(KeyApproval, "the node is admitted")
+		s.resolved(KeyApproval, "is admitted")
 	}
 }
 
@@ -44,7 +44,7 @@ func (s *step) degrade(reasons []string) {
 	s.flap()
 	s.n.Good = 0
 	s.moveTo(Degraded, reasons)
-	s.notice(NoticeNote, KeyDegraded, "the node is degraded: %s", strings.Join(reasons, "; "))
+	s.notice(NoticeNote, KeyDegraded, "is degraded: %s", strings.Join(reasons, "; "))
 }
 
 // quarantineSoft takes a node out of rotation if neither a person nor the breaker
@@ -107,7 +107,7 @@ func (s *step) announce(cause Cause, why string) {
 	case CausePerson, CauseOverride:
 		kind = NoticeNote
 	}
-	s.notice(kind, KeyQuarantine, "the node is quarantined: %s", why)
+	s.notice(kind, KeyQuarantine, "is quarantined: %s", why)
 }
 
 // harden makes a quarantine wait for a person.
@@ -151,7 +151,7 @@ func (s *step) flapping() bool {
 	}
 	if !s.n.FlapHeld {
 		s.n.FlapHeld = true
-		s.notice(NoticeTicket, KeyFlapping, "the node went down %d times within %s, and stays as it is until that is over or a person readmits it", len(s.n.Flaps), s.p.Flaps.Window)
+		s.notice(NoticeTicket, KeyFlapping, "went down %d times within %s, and stays as it is until that is over or a person readmits it", len(s.n.Flaps), s.p.Flaps.Window)
 	}
 	s.why("stays as it is: it went down %d times within %s", len(s.n.Flaps), s.p.Flaps.Window)
 	return true

@@ -6,9 +6,70 @@ import (
 	"time"
 )
 
-// Breaker bounds how much of the network is out of rotation by decision. There is
-// one for nodes and one for replicas; the server stores it in one row and changes
-// it in one transaction with the node.
+// Breakers are the one for nodes and the one for replicas. The server stores them
+// in one row and changes it in one transaction with the node or the replica.
+// Replicas have counts of their own, since a report that takes out a replica takes
+// it from the routers, whether its node is out or not; what a person lifts and what
+// mass silence trips is one for both, and is kept with the nodes'.
+type Breakers struct {
+	Breaker
+	Replicas Breaker `json:"replicas,omitzero"`
+}
+
+// For is the breaker that bounds nodes, or replicas.
+func (b Breakers) For(replica bool) Breaker {
+	if !replica {
+		return b.Breaker
+	}
+	r := b.Replicas
+	r.Version, r.LiftedUntil, r.LiftedBy = b.Version, b.LiftedUntil, b.LiftedBy
+	if b.Tripped && b.Mass {
+		r.Tripped, r.Mass, r.Since, r.Why = true, true, b.Since, b.Why
+	}
+	return r
+}
+
+// With has the breaker of nodes, or of replicas, as a step left it.
+func (b Breakers) With(replica bool, next Breaker) Breakers {
+	if !replica {
+		b.Breaker = next
+		return b
+	}
+	b.Version = next.Version
+	if next.Mass { // not its own
+		next.Tripped, next.Since, next.Why = b.Replicas.Tripped, b.Replicas.Since, b.Replicas.Why
+	}
+	next.Version, next.Mass, next.LiftedUntil, next.LiftedBy = 0, false, time.Time{}, Actor{}
+	b.Replicas = next
+	return b
+}
+
+// Lift lets a person take the hold of both away.
+func (b Breakers) Lift(p Policy, by Actor, until, now time.Time) (Breakers, error) {
+	next, err := b.Breaker.Lift(p, by, until, now)
+	if err != nil {
+		return b, err
+	}
+	b.Breaker, b.Replicas = next, b.Replicas.clear()
+	return b, nil
+}
+
+// Recount takes counts that were made anew from all nodes and replicas: after a
+// restore, and for replicas that their nodes do not have any more.
+func (b Breakers) Recount(nodes, replicas Counts) Breakers {
+	next := b
+	next.Members, next.Out = nodes.Members, nodes.Out
+	next.Replicas.Members, next.Replicas.Out = replicas.Members, replicas.Out
+	if next != b {
+		next.Version++
+	}
+	return next
+}
+
+// Counts are how many were admitted once, and how many of them are out.
+type Counts struct{ Members, Out int }
+
+// Breaker bounds how much of the network is out of rotation by decision.
 type Breaker struct {
 	Version int64 `json:"version"`
 	// Members were admitted once and are not retired; Out are those of them that
@@ -47,7 +108,7 @@ func (b Breaker) Holds(p Policy, now time.Time) (bool, string) {
 	case b.Tripped && b.Mass:
 		return true, b.Why
 	case b.Out >= b.Limit(p):
-		return true, fmt.Sprintf("%d of %d nodes are out of rotation, and %d may be without a person", b.Out, b.Members, b.Limit(p))
+		return true, fmt.Sprintf("%d of %d are out of rotation, and %d may be without a person", b.Out, b.Members, b.Limit(p))
 	}
 	return false, ""
 }
@@ -101,18 +162,4 @@ func counted(n Node) (member, out int) {
 		return 1, 1
 	}
 	return 1, 0
-}
-
-// Recount makes the breaker's counts anew from all nodes, after a restore.
-func (b Breaker) Recount(nodes []Node) Breaker {
-	members, out := 0, 0
-	for _, n := range nodes {
-		m, o := counted(n)
-		members, out = members+m, out+o
-	}
-	if b.Members != members || b.Out != out {
-		b.Members, b.Out = members, out
-		b.Version++
-	}
-	return b
 }

@@ -106,17 +106,16 @@ func replay(p Policy, history []History, end time.Time) (Tried, map[string]Node)
 		event Event
 	}
 	var events []at
-	var start []Node
 	for _, h := range history {
 		r.set(h.ID, h.Start, time.Time{})
-		start = append(start, h.Start)
+		members, gone := counted(h.Start)
+		r.b.Members, r.b.Out = r.b.Members+members, r.b.Out+gone
 		for _, e := range h.Events {
 			if !e.Kind.timer() { // the policy under trial makes its own
 				events = append(events, at{h.ID, e})
 			}
 		}
 	}
-	r.b = r.b.Recount(start)
 	slices.SortStableFunc(events, func(x, y at) int { return x.event.At.Compare(y.event.At) })
 	for _, e := range events {
 		r.ticks(e.event.At)

@@ -25,7 +25,7 @@ func (s *step) due() {
 	}
 	if n.FlapHeld && len(n.Flaps) < max(1, s.p.Flaps.Limit) {
 		n.FlapHeld = false
-		s.resolved(KeyFlapping, "the node may move up again")
+		s.resolved(KeyFlapping, "may move up again")
 	}
 	if n.Intent == Draining && (n.DrainBy.IsZero() || s.reached(n.DrainBy)) {
 		n.DrainBy = time.Time{}
@@ -97,12 +97,28 @@ func (s *step) ask(why string) bool {
 	if s.n.Verification.open() {
 		return true
 	}
+	s.n.AskAgain = time.Time{}
+	if v := s.shared(); v != nil {
+		s.n.Verification = &Verification{ID: v.ID, Asked: s.now, Deadline: v.Deadline, Why: why}
+		return true
+	}
 	id := fmt.Sprintf("verify-%d", s.n.Version+1)
 	until := s.now.Add(time.Duration(s.p.Verification.Timeout))
 	s.n.Verification = &Verification{ID: id, Asked: s.now, Deadline: until, Why: why}
-	s.n.AskAgain = time.Time{}
 	s.out.Commands = append(s.out.Commands, Command{ID: id, Kind: CommandVerify, Expires: until, Why: why})
 	return true
+}
+
+// shared is the verification of a replica's node that answers for the replica too:
+// one that was asked for and has not begun. Nil: there is none.
+func (s *step) shared() *Verification {
+	if s.host == nil {
+		return nil
+	}
+	if v := s.host.Verification; v.open() && v.Began.IsZero() && s.now.Before(v.Deadline) {
+		return v
+	}
+	return nil
 }
 
 // askSoon asks unless one was asked for within the shortest interval.

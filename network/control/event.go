@@ -70,7 +70,15 @@ type Actor struct {
 	ID   string    `json:"id,omitempty"`
 }
 
-// Event is one thing that happened to a node.
+// Host is what a node brings to decisions about its replicas. One measurement of
+// the engine is about both, so that what was asked for or vouched for once is not
+// asked for twice.
+type Host struct {
+	Verification *Verification `json:"verification,omitempty"`
+	Approval     *Approval     `json:"approval,omitempty"`
+}
+
+// Event is one thing that happened to a node or to a replica.
 type Event struct {
 	Kind   Kind      `json:"kind"`
 	At     time.Time `json:"at"` // by the server's clock
@@ -78,6 +86,10 @@ type Event struct {
 	Reason string    `json:"reason,omitempty"`
 	// Evidence are ids of runs, statements or earlier decisions.
 	Evidence []string `json:"evidence,omitempty"`
+
+	// Host is the node of the replica that it happened to; nil: it happened to a
+	// node.
+	Host *Host `json:"host,omitempty"`
 
 	Report   *Measured    `json:"report,omitempty"`
 	Anomaly  string       `json:"anomaly,omitempty"` // its kind

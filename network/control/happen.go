@@ -19,6 +19,15 @@ func (s *step) enrolled() {
 		AdmissionSince: s.now, IntentSince: s.now, ContactSince: s.now, Reasons: []string{"enrolled"},
 	}
 	s.transition(FactAdmission, "", string(Pending), s.n.Reasons)
+	if h := s.host; h != nil {
+		s.n.Approval = pointer(h.Approval)
+		if v := h.Verification; v.open() && s.now.Before(v.Deadline) {
+			// The node's is about its engine, and was asked for by us: a replica that
+			// becomes known while it is under way needs no other.
+			s.n.Verification = pointer(v)
+			return
+		}
+	}
 	s.ask("verification of a newcomer")
 }
 
@@ -82,7 +91,7 @@ func (s *step) anomaly(kind string) {
 		reasons = append(reasons, s.src.Reason)
 	}
 	if slices.Contains(s.p.Resets, kind) {
-		s.notice(NoticeReset, KeyReset, "the node asks for a reset: %s", kind)
+		s.notice(NoticeReset, KeyReset, "asks for a reset: %s", kind)
 	}
 	if slices.Contains(s.p.HardFailures, kind) {
 		if s.n.Admission == Quarantined {
@@ -100,9 +109,9 @@ func (s *step) anomaly(kind string) {
 func (s *step) act(a Action, reasons []string) {
 	switch a {
 	case ActionNote:
-		s.notice(NoticeNote, KeyAnomaly, "%s", strings.Join(reasons, ": "))
+		s.notice(NoticeNote, KeyAnomaly, "has an %s", strings.Join(reasons, ": "))
 	case ActionPage:
-		s.notice(NoticePage, KeyAnomaly, "%s", strings.Join(reasons, ": "))
+		s.notice(NoticePage, KeyAnomaly, "has an %s", strings.Join(reasons, ": "))
 	case ActionReverify:
 		if s.in(Admitted, Degraded) {
 			s.askSoon(reasons[0])

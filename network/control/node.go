@@ -68,6 +68,12 @@ type Verification struct {
 	Why      string    `json:"why"`
 }
 
+// WaitsForPerson says whether a newcomer can only go on by a person's approval: all
+// that was required of it passed, and it has no baseline.
+func (n Node) WaitsForPerson() bool {
+	return n.Admission == Pending && n.Approval == nil && n.Last != nil && n.Last.Grade == GradeUnbased
+}
+
 // open says whether an answer is waited for.
 func (v *Verification) open() bool { return v != nil && !v.Deadline.IsZero() }
 

@@ -90,7 +90,7 @@ func (s *step) answers(m Measured) bool {
 func (s *step) resets(m Measured) {
 	for _, f := range m.Found {
 		if slices.Contains(s.p.Resets, f.Rule) && known(f.Verdict) > 1 {
-			s.notice(NoticeReset, KeyReset, "the node asks for a reset: %s", f.Rule)
+			s.notice(NoticeReset, KeyReset, "asks for a reset: %s", f.Rule)
 			return
 		}
 	}
@@ -115,7 +115,7 @@ func (s *step) newcomer(grade Grade, reasons []string, verification bool) {
 		return
 	case GradeUnbased:
 		s.n.AskAgain = s.now.Add(time.Duration(s.p.Verification.MaxAge))
-		s.notice(NoticeTicket, KeyApproval, "the node has no baseline, and waits for approval: %s", strings.Join(reasons, "; "))
+		s.notice(NoticeTicket, KeyApproval, "has no baseline, and waits for approval: %s", strings.Join(reasons, "; "))
 	default:
 		s.n.AskAgain = s.now.Add(time.Duration(s.p.Verification.Retry))
 	}

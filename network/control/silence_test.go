@@ -238,21 +238,3 @@ func TestLiftingTheBreaker(t *testing.T) {
 		t.Error("it does not hold afterwards")
 	}
 }
-
-// After a restore the counts are made anew.
-func TestRecount(t *testing.T) {
-	var nodes []Node
-	for _, a := range []Admission{Pending, Admitted, Degraded, Quarantined, Reverifying} {
-		nodes = append(nodes, nodeIn(a))
-	}
-	newcomer, retired := nodeIn(Quarantined), nodeIn(Quarantined)
-	newcomer.Member, retired.Intent = false, Retired
-	nodes = append(nodes, newcomer, retired)
-	got := Breaker{Members: 99, Version: 4}.Recount(nodes)
-	if got.Members != 4 || got.Out != 2 || got.Version != 5 {
-		t.Errorf("%+v", got)
-	}
-	if again := got.Recount(nodes); again != got {
-		t.Errorf("%+v", again)
-	}
-}

@@ -21,7 +21,7 @@ const (
 // Step says what an event makes of a node. docs/admission.md has every
 // transition.
 func Step(p Policy, n Node, b Breaker, e Event, now time.Time) Outcome {
-	s := step{p: p, n: copyOf(n), b: b, now: now, out: Outcome{Why: "nothing changes"}}
+	s := step{p: p, n: copyOf(n), b: b, now: now, host: e.Host, out: Outcome{Why: "nothing changes"}}
 	if s.ready(e.Kind) {
 		s.src = Event{Kind: EventTick, At: now, Actor: Actor{Kind: ActorServer}}
 		s.due()
@@ -41,8 +41,10 @@ type step struct {
 	n   Node
 	b   Breaker
 	now time.Time
-	src Event // what transitions are due to
-	out Outcome
+	// host is what the node of a replica brings; nil: it is a node.
+	host *Host
+	src  Event // what transitions are due to
+	out  Outcome
 }
 
 // ready refuses nodes that take no event.
@@ -181,12 +183,20 @@ func (s *step) transition(fact Fact, from, to string, reasons []string) {
 	s.why("%s", what)
 }
 
+// notice tells people what the node or the replica does, is or has.
 func (s *step) notice(kind NoticeKind, key, format string, args ...any) {
-	s.out.Notices = append(s.out.Notices, Notice{Kind: kind, Key: key, Text: foreign.Line(fmt.Sprintf(format, args...), maxText)})
+	s.out.Notices = append(s.out.Notices, Notice{Kind: kind, Key: key, Text: foreign.Line(s.subject()+fmt.Sprintf(format, args...), maxText)})
 }
 
 func (s *step) resolved(key, text string) {
-	s.out.Notices = append(s.out.Notices, Notice{Kind: NoticeNote, Key: key, Resolved: true, Text: text})
+	s.out.Notices = append(s.out.Notices, Notice{Kind: NoticeNote, Key: key, Resolved: true, Text: s.subject() + text})
+}
+
+func (s *step) subject() string {
+	if s.host != nil {
+		return "the replica "
+	}
+	return "the node "
 }
 
 func bounded(reasons []string) []string {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,11 @@ func (r row) try(t *testing.T, s *setting, fact Fact, make func(*setting)) {
 		from = ""
 	}
 	out := Step(s.p, s.n, s.b, s.e, s.now)
+	// A replica goes the same ways.
+	s.e.Host = &Host{}
+	if r := Step(s.p, s.n, s.b, s.e, s.now); !reflect.DeepEqual(r.Transitions, out.Transitions) || !reflect.DeepEqual(r.Node, out.Node) {
+		t.Errorf("%+v: of a replica it makes %+v", r, r.Transitions)
+	}
 	var got []Transition
 	for _, tr := range out.Transitions {
 		if tr.Fact == fact {
