@@ -105,6 +105,8 @@ type Engine struct {
 	Model   string `json:"model"`
 	// Version is what the engine says of itself; empty if it says nothing.
 	Version string `json:"version,omitempty"`
+	// Replica is its name on its node, where the node is one of a network.
+	Replica string `json:"replica,omitempty"`
 	// ModelParameters and ModelBytes are how large it says that the model is: the
 	// bytes of its weights as they are kept. Zero: it does not say.
 	ModelParameters float64 `json:"model_parameters,omitempty"`

@@ -51,6 +51,8 @@ type Options struct {
 	// Node is the id of this machine in run.json; empty: its host name. A node
 	// that a network took in has one that nobody else has.
 	Node string
+	// Replica is the engine's name on that node, in run.json; empty: it has none.
+	Replica string
 	// Nonce goes into run.json, hexadecimal; empty: 16 random bytes.
 	Nonce string
 	// Progress gets a checkpoint every second; nil: nobody looks.
@@ -139,7 +141,7 @@ func Run(ctx context.Context, c Config, dir string, opt Options) (assay.Summary,
 		Format: assay.RunFormat, ID: r.id, Created: r.clock.Now(),
 		Node: machine, Clock: r.client.Source(), Client: &client,
 		Engine: assay.Engine{
-			URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion,
+			URL: c.URL, Backend: c.Backend, Model: c.Model, Version: c.engineVersion, Replica: opt.Replica,
 			ModelParameters: c.engineModel.Parameters, ModelBytes: c.engineModel.Bytes,
 		},
 		Seed: c.Seed, Nonce: opt.Nonce, Version: opt.Version, Config: config, Judge: c.Judge,

@@ -137,7 +137,7 @@ func (c CheckConfig) order(dir string, o CheckOptions) (Order, error) {
 		return Order{}, err
 	}
 	order := Order{
-		Node: o.Node, Dir: absolute, Config: cfg, APIKey: c.APIKey, GPU: c.GPU, Yield: c.Background, Light: c.Busy,
+		Node: o.Node, Replica: c.Engine.Name, Dir: absolute, Config: cfg, APIKey: c.APIKey, GPU: c.GPU, Yield: c.Background, Light: c.Busy,
 		Limit: assay.Duration(limit), Clock: c.Clock,
 	}
 	if c.Busy {

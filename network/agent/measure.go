@@ -16,16 +16,17 @@ import (
 
 // Order is one check of a node, resolved: what the child that makes it is told.
 type Order struct {
-	Node   string         `json:"node"` // its ULID, for run.json
-	Dir    string         `json:"dir"`  // of the run; it must not exist
-	Config hammer.Config  `json:"config"`
-	APIKey string         `json:"api_key,omitempty"`
-	GPU    GPU            `json:"gpu"`
-	Nice   int            `json:"nice,omitempty"`  // step back by this much
-	Yield  bool           `json:"yield,omitempty"` // end when others ask the engine
-	Light  bool           `json:"light,omitempty"` // the engine serves others: be short
-	Clock  Skew           `json:"clock"`
-	Limit  assay.Duration `json:"limit"` // of the whole
+	Node    string         `json:"node"`              // its ULID, for run.json
+	Replica string         `json:"replica,omitempty"` // the engine's name on it
+	Dir     string         `json:"dir"`               // of the run; it must not exist
+	Config  hammer.Config  `json:"config"`
+	APIKey  string         `json:"api_key,omitempty"`
+	GPU     GPU            `json:"gpu"`
+	Nice    int            `json:"nice,omitempty"`  // step back by this much
+	Yield   bool           `json:"yield,omitempty"` // end when others ask the engine
+	Light   bool           `json:"light,omitempty"` // the engine serves others: be short
+	Clock   Skew           `json:"clock"`
+	Limit   assay.Duration `json:"limit"` // of the whole
 }
 
 // MeasureOptions are what Measure needs of the process that it runs in.
@@ -72,7 +73,7 @@ func Measure(ctx context.Context, o Order, opt MeasureOptions) (assay.Summary, e
 	defer cancel(nil)
 	w := &witness{yield: o.Yield, cancel: cancel, progress: opt.Progress}
 	sum, err := hammer.Run(ctx, cfg, o.Dir, hammer.Options{
-		Version: opt.Version, Node: o.Node, NVML: opt.NVML, Checks: checks, Progress: w.checkpoint, Reading: w.reading,
+		Version: opt.Version, Node: o.Node, Replica: o.Replica, NVML: opt.NVML, Checks: checks, Progress: w.checkpoint, Reading: w.reading,
 	})
 	if errors.Is(context.Cause(ctx), ErrYield) {
 		err = errors.Join(ErrYield, err)

@@ -17,7 +17,8 @@ import (
 
 // Decider carries out what follows from what the server hears.
 type Decider interface {
-	// Enrolled begins a node's life. It may be told more than once.
+	// Enrolled begins a node's life, and that of its replicas. It may be told more than
+	// once.
 	Enrolled(ctx context.Context, node string) error
 	// Acknowledged is told what became of a command.
 	Acknowledged(ctx context.Context, node, command, outcome string) error

@@ -78,5 +78,8 @@ func (s *Server) PutInventory(ctx context.Context, r api.PutInventoryRequestObje
 	if err := s.store.PutInventory(ctx, in); err != nil {
 		return nil, err
 	}
+	if len(in.Replicas) > 0 {
+		s.enrolled(ctx, r.Node) // of those that are new
+	}
 	return api.PutInventory204Response{}, nil
 }

@@ -51,6 +51,9 @@ type Decision struct {
 	Why      string
 	Cites    []string // reports that it rests on: they outlive it
 	Baseline string
+	// Accept is what the node is compared with from now on, unless there is one under
+	// that key; nil: that does not change.
+	Accept *Baseline
 
 	Transitions []Transition
 	Commands    []Command
@@ -84,6 +87,9 @@ func (s *Store) Decide(ctx context.Context, d Decision) error {
 			}
 		}
 		if err := cite(ctx, q, d); err != nil {
+			return err
+		}
+		if err := acceptBaseline(ctx, q, d.Accept); err != nil {
 			return err
 		}
 		for _, c := range d.Commands {

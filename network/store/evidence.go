@@ -66,6 +66,16 @@ func (s *Store) PutBaseline(ctx context.Context, b Baseline, t Trail) (version i
 	return version, err
 }
 
+// acceptBaseline keeps the first baseline under a key.
+func acceptBaseline(ctx context.Context, q database.Query, b *Baseline) error {
+	if b == nil {
+		return nil
+	}
+	_, err := q.ExecContext(ctx, "INSERT INTO baselines (peer, version, at, source, body) VALUES ($1, 1, $2, $3, $4) ON CONFLICT (peer, version) DO NOTHING",
+		b.Peer, micros(b.At), b.Source, raw(b.Body))
+	return err
+}
+
 // Baseline is the latest version of a baseline. It is the network's, and no
 // owner's.
 func (s *Store) Baseline(ctx context.Context, peer string) (b Baseline, err error) {

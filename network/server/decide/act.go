@@ -43,6 +43,29 @@ func (d *Decider) Act(ctx context.Context, a server.Act) error {
 	if out.Refused {
 		return fmt.Errorf("%w: %s", server.ErrRefused, out.Why)
 	}
+	if h.Event.Kind == control.EventApprove && h.Replica == "" {
+		return d.approveReplicas(ctx, h)
+	}
+	return nil
+}
+
+// approveReplicas has a node's approval count for those of its replicas that wait.
+// Who dies before it leaves replicas that say what to do, and approving the node
+// again does it.
+func (d *Decider) approveReplicas(ctx context.Context, h Happening) error {
+	replicas, err := d.store.Replicas(ctx, h.Scope, h.Node)
+	if err != nil {
+		return err
+	}
+	for _, r := range replicas {
+		if a := control.Admission(r.Admission); r.Version == 0 || a != control.Pending && a != control.Verifying {
+			continue
+		}
+		_, err := d.Happen(ctx, Happening{Node: h.Node, Replica: r.Name, Scope: h.Scope, Actor: h.Actor, Event: h.Event})
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -131,13 +154,9 @@ func (d *Decider) lift(ctx context.Context, by control.Actor, lift time.Duration
 	if err != nil {
 		return err
 	}
-	row, err := d.store.Breaker(ctx)
+	b, version, err := d.breakers(ctx)
 	if err != nil {
 		return err
-	}
-	var b control.Breaker
-	if err := json.Unmarshal(row.Body, &b); err != nil {
-		return fmt.Errorf("the breaker: %w", err)
 	}
 	now := d.now()
 	if b, err = b.Lift(p, by, now.Add(lift), now); err != nil {
@@ -147,7 +166,7 @@ func (d *Decider) lift(ctx context.Context, by control.Actor, lift time.Duration
 	if err != nil {
 		return err
 	}
-	return d.store.SetBreaker(ctx, row.Version, body, now, t)
+	return d.store.SetBreaker(ctx, version, body, now, t)
 }
 
 // maxDifferences bounds what a trial of a policy shows.

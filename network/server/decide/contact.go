@@ -78,18 +78,13 @@ func (d *Decider) silence(ctx context.Context, p control.Policy, up control.Up, 
 	if err != nil {
 		return err
 	}
-	row, err := d.store.Breaker(ctx)
+	b, version, err := d.breakers(ctx)
 	if err != nil {
 		return err
 	}
-	var b control.Breaker
-	if err := json.Unmarshal(row.Body, &b); err != nil {
-		return fmt.Errorf("the breaker: %w", err)
-	}
-	b.Version = row.Version
-	out := control.Silence(p, b, views, up, now)
-	if out.Breaker != b {
-		body, err := json.Marshal(out.Breaker)
+	out := control.Silence(p, b.For(false), views, up, now)
+	if out.Breaker != b.For(false) {
+		body, err := json.Marshal(b.With(false, out.Breaker))
 		if err != nil {
 			return err
 		}
@@ -97,7 +92,7 @@ func (d *Decider) silence(ctx context.Context, p control.Policy, up control.Up, 
 		if err != nil {
 			return err
 		}
-		if err := d.store.SetBreaker(ctx, row.Version, body, now, trail); err != nil {
+		if err := d.store.SetBreaker(ctx, version, body, now, trail); err != nil {
 			if errors.Is(err, store.ErrConflict) {
 				return nil // the next turn sees what it is now
 			}
@@ -203,9 +198,33 @@ func (d *Decider) begun(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Enrolled begins a node's life. It may be told more than once.
+// Enrolled begins a node's life, and that of its replicas. It may be told more than
+// once.
 func (d *Decider) Enrolled(ctx context.Context, node string) error {
-	_, err := d.Happen(ctx, Happening{Node: node, Scope: everybody, Event: control.Event{Kind: control.EventEnrolled, Actor: byServer}})
+	begin := Happening{Node: node, Scope: everybody, Event: control.Event{Kind: control.EventEnrolled, Actor: byServer}}
+	if _, err := d.Happen(ctx, begin); err != nil {
+		return err
+	}
+	replicas, err := d.store.Replicas(ctx, everybody, node)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, r := range replicas {
+		if r.Version == 0 {
+			begin.Replica = r.Name
+			_, err := d.Happen(ctx, begin)
+			errs = append(errs, gone(err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// gone is nil for a replica that its node does not have any more.
+func gone(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
 	return err
 }
 
@@ -218,15 +237,30 @@ func (d *Decider) Acknowledged(ctx context.Context, node, command, outcome strin
 	if err != nil {
 		return err
 	}
-	var s control.Node
-	if err := json.Unmarshal(n.State, &s); err != nil {
-		return fmt.Errorf("the state of node %s: %w", node, err)
+	replicas, err := d.store.Replicas(ctx, everybody, node)
+	if err != nil {
+		return err
 	}
-	if s.Verification == nil || s.Verification.ID != command {
-		return nil // an old one
+	started := Happening{Node: node, Scope: everybody, Event: control.Event{Kind: control.EventVerificationStarted, Actor: control.Actor{Kind: control.ActorNode, ID: node}}}
+	var errs []error
+	tell := func(name string, state json.RawMessage) {
+		var s control.Node
+		if err := json.Unmarshal(state, &s); err != nil {
+			errs = append(errs, fmt.Errorf("the state of node %s: %w", node, err))
+			return
+		}
+		if s.Verification == nil || s.Verification.ID != command {
+			return // an old one
+		}
+		started.Replica = name
+		_, err := d.Happen(ctx, started)
+		errs = append(errs, gone(err))
 	}
-	_, err = d.Happen(ctx, Happening{Node: node, Scope: everybody, Event: control.Event{Kind: control.EventVerificationStarted, Actor: control.Actor{Kind: control.ActorNode, ID: node}}})
-	return err
+	tell("", n.State)
+	for _, r := range replicas {
+		tell(r.Name, r.State)
+	}
+	return errors.Join(errs...)
 }
 
 // maxDue bounds the timers of one turn, and dueHold is how long nobody else looks
@@ -237,7 +271,7 @@ const (
 	dueSoon = 30 * time.Second
 )
 
-// doDue ticks nodes for which something is due.
+// doDue ticks nodes and replicas for which something is due.
 func (d *Decider) doDue(ctx context.Context) (bool, error) {
 	due, err := d.store.ClaimDue(ctx, dueTick, d.o.Holder, d.now(), dueHold, maxDue)
 	if err != nil {
@@ -248,27 +282,4 @@ func (d *Decider) doDue(ctx context.Context) (bool, error) {
 		errs = append(errs, d.tick(ctx, t))
 	}
 	return len(due) == maxDue, errors.Join(errs...)
-}
-
-func (d *Decider) tick(ctx context.Context, t store.Due) error {
-	out, err := d.Happen(ctx, Happening{Node: t.Subject, Scope: everybody, Event: control.Event{Kind: control.EventTick, Actor: byServer}})
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return d.store.DoneDue(ctx, t, d.o.Holder)
-	case err != nil:
-		return err
-	case out.Refused:
-		return d.store.DoneDue(ctx, t, d.o.Holder)
-	}
-	p, err := d.inForce(ctx)
-	if err != nil {
-		return err
-	}
-	// A decision has set the timer anew. Without one it is set here, and not to a time
-	// that has passed already.
-	next := control.Due(p, out.Node)
-	if now := d.now(); !next.IsZero() && !next.After(now) {
-		next = now.Add(dueSoon)
-	}
-	return d.store.SetDue(ctx, store.Due{Kind: dueTick, Subject: t.Subject, At: next})
 }

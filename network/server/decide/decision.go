@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ const stopLife = 10 * time.Minute
 // messages.
 func (d *Decider) decision(ctx context.Context, h Happening, s state, out *control.Outcome, now time.Time) (store.Decision, error) {
 	commands := d.commands(out, h.Node, now)
-	next, err := factsOf(out.Node)
+	next, err := factsOf(h, out.Node)
 	if err != nil {
 		return store.Decision{}, err
 	}
@@ -40,8 +41,9 @@ func (d *Decider) decision(ctx context.Context, h Happening, s state, out *contr
 		Report: h.Report, Event: event, Actor: d.actor(h, h.Event.Actor), Why: foreign.Line(out.Why, 500), Baseline: h.Baseline,
 		Commands: commands,
 	}
-	if h.Replica == "" {
-		dec.Due = []store.Due{{Kind: dueTick, Subject: h.Node, At: control.Due(s.policy, out.Node)}}
+	dec.Due = []store.Due{{Kind: dueTick, Subject: subjectOf(h.Node, h.Replica), At: d.dueOf(h, s.policy, out.Node, now)}}
+	if dec.Accept, err = d.accepted(ctx, h, out, now); err != nil {
+		return store.Decision{}, err
 	}
 	for i := range out.Transitions {
 		t, err := d.transition(ctx, h, out.Transitions[i], &dec, now)
@@ -57,12 +59,25 @@ func (d *Decider) decision(ctx context.Context, h Happening, s state, out *contr
 	return dec, err
 }
 
-func factsOf(n control.Node) (store.Facts, error) {
+func factsOf(h Happening, n control.Node) (store.Facts, error) {
 	b, err := json.Marshal(n)
-	return store.Facts{
+	f := store.Facts{
 		Admission: string(n.Admission), Intent: string(n.Intent), Contact: string(n.Contact),
 		Version: n.Version, PolicyVersion: n.PolicyVersion, State: b, Reasons: n.Reasons,
-	}, err
+	}
+	if n.WaitsForPerson() {
+		f.Reasons = append([]string{"it waits for a person: " + approveCommand(h)}, f.Reasons...)
+	}
+	return f, err
+}
+
+// approveCommand is what a person types to let a newcomer in.
+func approveCommand(h Happening) string {
+	of := ""
+	if h.Replica != "" {
+		of = " --replica " + strconv.Quote(foreign.Line(h.Replica, 100))
+	}
+	return "assay node approve " + h.Node + of + " --reason WHY"
 }
 
 // commands are what the agent is asked for. Control numbers its own; the table and
@@ -156,23 +171,37 @@ func (d *Decider) trail(h Happening, s state, ts []store.Transition, notices []c
 		t.Outbox = append(t.Outbox, store.Record{ID: tr.ID, Topic: store.TopicLedger, Node: h.Node, Kind: string(ledger.KindEnvelope), Bytes: tr.Statement, Received: now})
 		t.Audit = append(t.Audit, store.AuditEntry{
 			ID: d.newID(now), At: now, Actor: tr.Actor, Action: "transition", Target: "node:" + h.Node, Node: h.Node, Owner: s.owner, Outcome: "done", Stated: true,
-			Detail: foreign.Line(tr.Fact+" "+tr.From+" → "+tr.To+": "+strings.Join(tr.Reasons, "; "), 500),
+			Detail: foreign.Line(ofReplica(h)+tr.Fact+" "+tr.From+" → "+tr.To+": "+strings.Join(tr.Reasons, "; "), 500),
 		})
-		m := webhook.Message{Kind: "transition", Key: tr.Fact, Node: h.Node, Owner: s.owner, Text: tr.Fact + " is " + tr.To, Transition: messageOf(tr)}
+		m := webhook.Message{Kind: "transition", Key: tr.Fact, Node: h.Node, Owner: s.owner, Text: ofReplica(h) + tr.Fact + " is " + tr.To, Transition: messageOf(tr)}
 		if err := d.message(&t, m, now); err != nil {
 			return t, err
 		}
 	}
 	for _, n := range notices {
 		m := webhook.Message{Kind: string(n.Kind), Key: n.Key, Resolved: n.Resolved, Text: n.Text, Node: h.Node, Owner: s.owner}
-		if n.Key == control.KeyBreaker {
+		switch {
+		case n.Key == control.KeyBreaker:
 			m.Node, m.Owner = "", ""
+			if h.Replica != "" {
+				m.Key, m.Text = n.Key+"/replicas", "of replicas: "+n.Text
+			}
+		case h.Replica != "":
+			m.Key, m.Text = foreign.Line(n.Key+"/"+h.Replica, 150), foreign.Line(ofReplica(h)+n.Text, 400)
 		}
 		if err := d.message(&t, m, now); err != nil {
 			return t, err
 		}
 	}
 	return t, nil
+}
+
+// ofReplica names the replica that something is about; empty: the node itself.
+func ofReplica(h Happening) string {
+	if h.Replica == "" {
+		return ""
+	}
+	return "replica " + foreign.Line(h.Replica, 100) + ": "
 }
 
 func messageOf(t store.Transition) *webhook.Transition {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/assay-bench/assay/internal/database"
@@ -30,9 +31,19 @@ type Happening struct {
 	Baseline string
 	// Anomaly is kept with what is decided on it; nil: the event is none.
 	Anomaly *store.Anomaly
+	// Told are notices of the same matter that went out already: a report that is
+	// about a node and its replica pages once.
+	Told []control.Notice
 	// Audit is written with the decision; each entry of a known principal is also
 	// signed, for the ledger.
 	Audit []store.AuditEntry
+}
+
+// told says whether people know it already.
+func (h Happening) told(n control.Notice) bool {
+	return slices.ContainsFunc(h.Told, func(t control.Notice) bool {
+		return t.Kind == n.Kind && t.Key == n.Key && t.Resolved == n.Resolved && t.Key != control.KeyBreaker
+	})
 }
 
 // Happen decides on an event and stores what follows from it, once. An outcome
@@ -55,12 +66,13 @@ func (d *Decider) Happen(ctx context.Context, h Happening) (control.Outcome, err
 
 // state is what a decision is made on.
 type state struct {
-	policy  control.Policy
-	row     store.Facts
-	owner   string
-	node    control.Node
-	breaker control.Breaker
-	from    int64 // the breaker's
+	policy   control.Policy
+	row      store.Facts
+	owner    string
+	node     control.Node // or the replica
+	host     *control.Host
+	breakers control.Breakers
+	from     int64 // the breaker's
 }
 
 func (d *Decider) read(ctx context.Context, h Happening) (s state, err error) {
@@ -72,38 +84,52 @@ func (d *Decider) read(ctx context.Context, h Happening) (s state, err error) {
 		return s, err
 	}
 	s.row, s.owner = n.Facts, n.Owner
-	if h.Replica != "" {
-		if s.row, err = d.replica(ctx, h); err != nil {
-			return s, err
-		}
-	}
 	if err := json.Unmarshal(s.row.State, &s.node); err != nil {
 		return s, fmt.Errorf("the state of node %s: %w", h.Node, err)
 	}
-	s.node.Version = s.row.Version
-	b, err := d.store.Breaker(ctx)
-	if err != nil {
-		return s, err
-	}
-	if err := json.Unmarshal(b.Body, &s.breaker); err != nil {
-		return s, fmt.Errorf("the breaker: %w", err)
-	}
-	s.from = b.Version
-	s.breaker.Version = b.Version
-	return s, nil
-}
-
-func (d *Decider) replica(ctx context.Context, h Happening) (store.Facts, error) {
-	all, err := d.store.Replicas(ctx, h.Scope, h.Node)
-	if err != nil {
-		return store.Facts{}, err
-	}
-	for _, r := range all {
-		if r.Name == h.Replica {
-			return r.Facts, nil
+	if h.Replica != "" {
+		if err := d.readReplica(ctx, h, &s); err != nil {
+			return s, err
 		}
 	}
-	return store.Facts{}, fmt.Errorf("replica of node %s: %w", h.Node, store.ErrNotFound)
+	s.node.Version = s.row.Version
+	s.breakers, s.from, err = d.breakers(ctx)
+	return s, err
+}
+
+// breakers reads the one row that has both.
+func (d *Decider) breakers(ctx context.Context) (b control.Breakers, version int64, err error) {
+	row, err := d.store.Breaker(ctx)
+	if err != nil {
+		return b, 0, err
+	}
+	if err := json.Unmarshal(row.Body, &b); err != nil {
+		return b, 0, fmt.Errorf("the breaker: %w", err)
+	}
+	b.Version = row.Version
+	return b, row.Version, nil
+}
+
+// readReplica puts a replica in the place of its node, with what the node brings.
+func (d *Decider) readReplica(ctx context.Context, h Happening, s *state) error {
+	all, err := d.store.Replicas(ctx, h.Scope, h.Node)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(r store.Replica) bool { return r.Name == h.Replica })
+	if i < 0 {
+		return fmt.Errorf("replica of node %s: %w", h.Node, store.ErrNotFound)
+	}
+	node := s.node
+	s.row, s.node = all[i].Facts, control.Node{}
+	s.host = &control.Host{Verification: node.Verification, Approval: node.Approval}
+	if err := json.Unmarshal(s.row.State, &s.node); err != nil {
+		return fmt.Errorf("the state of replica %q of node %s: %w", h.Replica, h.Node, err)
+	}
+	if s.node.Facts != (control.Facts{}) && node.Contact != "" {
+		s.node.Contact, s.node.ContactSince = node.Contact, node.ContactSince // one agent speaks for both
+	}
+	return nil
 }
 
 // once reads, decides and stores once.
@@ -124,33 +150,26 @@ func (d *Decider) once(ctx context.Context, h Happening) (control.Outcome, error
 		}
 		return control.Outcome{}, fmt.Errorf("node %s was begun: %w", h.Node, store.ErrConflict)
 	}
-	breaker := s.breaker
-	if h.Replica != "" {
-		breaker = control.Breaker{} // it counts nodes; a replica is not one of them
-	}
-	out := control.Step(s.policy, s.node, breaker, h.Event, now)
-	if h.Replica != "" {
-		out.Breaker = breaker
-	}
+	h.Event.Host = s.host
+	out := control.Step(s.policy, s.node, s.breakers.For(h.Replica != ""), h.Event, now)
 	if out.Refused {
 		return out, nil
 	}
-	return out, d.keep(ctx, h, s, &out, breaker, now)
+	out.Notices = slices.DeleteFunc(out.Notices, h.told)
+	return out, d.keep(ctx, h, s, &out, now)
 }
 
 // keep stores an outcome.
-func (d *Decider) keep(ctx context.Context, h Happening, s state, out *control.Outcome, breaker control.Breaker, now time.Time) error {
+func (d *Decider) keep(ctx context.Context, h Happening, s state, out *control.Outcome, now time.Time) error {
 	if !out.Changed(s.node) {
-		return d.keepLittle(ctx, h, s, out, breaker, now)
+		return d.keepLittle(ctx, h, s, out, now)
 	}
 	dec, err := d.decision(ctx, h, s, out, now)
 	if err != nil {
 		return err
 	}
-	if out.Breaker != breaker {
-		if dec.Breaker, err = json.Marshal(out.Breaker); err != nil {
-			return err
-		}
+	if dec.Breaker, err = s.nextBreaker(h, out); err != nil {
+		return err
 	}
 	err = d.store.Decide(ctx, dec)
 	if errors.Is(err, database.ErrUncertain) {
@@ -160,22 +179,30 @@ func (d *Decider) keep(ctx context.Context, h Happening, s state, out *control.O
 }
 
 // keepLittle stores what there is when the node itself does not change.
-func (d *Decider) keepLittle(ctx context.Context, h Happening, s state, out *control.Outcome, breaker control.Breaker, now time.Time) error {
+func (d *Decider) keepLittle(ctx context.Context, h Happening, s state, out *control.Outcome, now time.Time) error {
 	trail, err := d.trail(h, s, nil, out.Notices, now)
 	if err != nil {
 		return err
 	}
+	body, err := s.nextBreaker(h, out)
 	switch {
-	case out.Breaker != breaker:
-		body, err := json.Marshal(out.Breaker)
-		if err != nil {
-			return err
-		}
+	case err != nil:
+		return err
+	case body != nil:
 		return d.store.SetBreaker(ctx, s.from, body, now, trail)
 	case len(trail.Audit) > 0 || len(trail.Outbox) > 0 || len(trail.Anomalies) > 0:
 		return d.store.AddAudit(ctx, trail)
 	}
 	return nil
+}
+
+// nextBreaker is the breakers' row after an outcome; nil: it stays as it is.
+func (s state) nextBreaker(h Happening, out *control.Outcome) (json.RawMessage, error) {
+	replica := h.Replica != ""
+	if out.Breaker == s.breakers.For(replica) {
+		return nil, nil
+	}
+	return json.Marshal(s.breakers.With(replica, out.Breaker))
 }
 
 // ascertain finds out whether a transaction whose answer was lost was carried out.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -152,6 +153,9 @@ func (d *Decider) Judge(ctx context.Context, r store.Report) error {
 	if err != nil {
 		return err
 	}
+	if err := d.judgeReplica(ctx, r, v, out); err != nil {
+		return err
+	}
 	// The score comes last: a report that has one is never judged again, so that
 	// who dies before this line has done nothing that is not done again.
 	if err := d.keepBaseline(ctx, r.Node, v, out.Node); err != nil {
@@ -211,6 +215,7 @@ func (s Scored) encode() (json.RawMessage, error) {
 type verdict struct {
 	scored Scored
 	peer   string
+	engine assay.Engine // that was measured
 	why    string       // nothing is known, and why; empty: it was read
 	own    bool         // it was compared with the node's own baseline
 	point  *store.Point // for the node's history; nil: it has no figures
@@ -242,6 +247,7 @@ func (d *Decider) unknown(r store.Report, err error) verdict {
 func (d *Decider) score(ctx context.Context, p control.Policy, r store.Report, run reading) (v verdict, err error) {
 	var chosen *assay.Baseline
 	basis := control.BasisNone
+	v.engine = run.manifest.Engine
 	like, err := score.FromRun(run.manifest, run.summary, "report "+r.ID)
 	if err != nil {
 		v.scored.NoPeer = foreign.Line(err.Error(), 300)
@@ -320,21 +326,54 @@ func (d *Decider) keepBaseline(ctx context.Context, node string, v verdict, n co
 	case n.Last.Grade != control.GradeGood && (n.Last.Grade != control.GradeUnbased || n.Approval == nil):
 		return nil
 	}
-	b := *v.scored.Figures
-	b.Name, b.Source = "own", foreign.Line("report "+v.scored.Measured.Run, 200)
-	body, err := json.Marshal(b)
+	own, err := ownBaseline(node, v.peer, v.scored, d.now())
 	if err != nil {
 		return err
 	}
-	key := ownKey(node, v.peer)
-	if _, err := d.store.Baseline(ctx, key); !errors.Is(err, store.ErrNotFound) {
+	if _, err := d.store.Baseline(ctx, own.Peer); !errors.Is(err, store.ErrNotFound) {
 		return err // it is there
 	}
-	_, err = d.store.PutBaseline(ctx, store.Baseline{Peer: key, At: d.now(), Source: b.Source, Body: body}, store.Trail{})
+	_, err = d.store.PutBaseline(ctx, own, store.Trail{})
 	if errors.Is(err, store.ErrConflict) {
 		err = nil // somebody was first
 	}
 	return err
+}
+
+// accepted is the baseline that a person's approval makes of the report that was
+// approved: what was let in is what the node is compared with from then on, and
+// not whatever it measures next. Nil: the approval admitted nothing, or the report
+// has no figures; then the next good one makes it.
+func (d *Decider) accepted(ctx context.Context, h Happening, out *control.Outcome, now time.Time) (*store.Baseline, error) {
+	l := out.Node.Last
+	admits := slices.ContainsFunc(out.Transitions, func(t control.Transition) bool {
+		return t.Event == control.EventApprove && t.To == string(control.Admitted)
+	})
+	if h.Replica != "" || !admits || l == nil {
+		return nil, nil
+	}
+	r, err := d.store.Report(ctx, everybody, h.Node, l.Run)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s Scored
+	if json.Unmarshal(r.Summary, &s) != nil || s.Figures == nil || r.Peer == "" {
+		return nil, nil
+	}
+	s.Measured.Run = r.ID
+	own, err := ownBaseline(h.Node, r.Peer, s, now)
+	return &own, err
+}
+
+// ownBaseline is a report's figures as its node's own baseline.
+func ownBaseline(node, peer string, s Scored, now time.Time) (store.Baseline, error) {
+	b := *s.Figures
+	b.Name, b.Source = "own", foreign.Line("report "+s.Measured.Run, 200)
+	body, err := json.Marshal(b)
+	return store.Baseline{Peer: ownKey(node, peer), At: now, Source: b.Source, Body: body}, err
 }
 
 // peerKey names runs that can be compared. The words are a node's; whether two are

@@ -121,11 +121,12 @@ func (n *network) provable(id string) []ledger.Transition {
 		if err != nil {
 			n.Fatal(err)
 		}
-		if tr.From != was[tr.Fact] && tr.Fact == "admission" {
-			n.Errorf("transition %s leads from %q, and it was %q", row.ID, tr.From, was[tr.Fact])
+		of := tr.Replica + "/" + tr.Fact
+		if tr.From != was[of] && tr.Fact == "admission" {
+			n.Errorf("transition %s leads from %q, and it was %q", row.ID, tr.From, was[of])
 		}
-		was[tr.Fact] = tr.To
-		if k := fmt.Sprint(tr.Fact, tr.Version); seen[k] {
+		was[of] = tr.To
+		if k := fmt.Sprint(of, tr.Version); seen[k] {
 			n.Errorf("two transitions of %s have version %d", tr.Fact, tr.Version)
 		} else {
 			seen[k] = true
@@ -350,17 +351,41 @@ func TestReportCountsOnce(t *testing.T) {
 	m.is(control.Admitted) // one bad report is not two
 }
 
+// TestApprovalMakesTheBaseline: what a person approved is what the node is compared
+// with, already by the next report, which is slow.
+func TestApprovalMakesTheBaseline(t *testing.T) {
+	n := newNetwork(t, nil)
+	m := n.enrol()
+	first := m.measured(measurement{slow: 1})
+	if out := m.act(control.Event{Kind: control.EventApprove, Reason: "it is ours"}); out.Refused {
+		t.Fatal(out.Why)
+	}
+	m.is(control.Admitted)
+	b, err := n.store.Baseline(t.Context(), ownKey(m.id, first.Peer))
+	if err != nil || b.Source != "report "+first.ID {
+		t.Fatalf("%+v: %v", b, err)
+	}
+	if r := m.measured(measurement{slow: 10}); r.Verdict != "fail" || !strings.Contains(r.Because, "its own baseline") {
+		t.Errorf("ten times slower than what was approved: %s, %s", r.Verdict, r.Because)
+	}
+	// Approving again, or another report, changes nothing of it.
+	m.act(control.Event{Kind: control.EventApprove, Reason: "still"})
+	m.measured(measurement{slow: 1})
+	if again, err := n.store.Baseline(t.Context(), ownKey(m.id, first.Peer)); err != nil || again.Version != b.Version || again.Source != b.Source {
+		t.Errorf("%+v: %v", again, err)
+	}
+}
+
 // TestBaselineSurvivesACrash: whoever judged a report died between the decision and
 // the baseline. The next one makes it, of the same report, and not of a slow one that
 // comes later.
 func TestBaselineSurvivesACrash(t *testing.T) {
 	n := newNetwork(t, nil)
 	m := n.enrol()
-	m.measured(measurement{slow: 1})
+	// Before any report, so that whoever judges makes the baseline.
 	if out := m.act(control.Event{Kind: control.EventApprove, Reason: "it is ours"}); out.Refused {
 		t.Fatal(out.Why)
 	}
-	m.is(control.Admitted)
 	m.clock.pass(time.Minute)
 	r := m.report(m.run(measurement{slow: 1}), nil)
 	p, err := m.d.inForce(t.Context())
@@ -376,6 +401,10 @@ func TestBaselineSurvivesACrash(t *testing.T) {
 		Event: control.Event{Kind: control.EventReport, Actor: control.Actor{Kind: control.ActorServer}, Report: &v.scored.Measured},
 	}); err != nil {
 		t.Fatal(err)
+	}
+	m.is(control.Admitted)
+	if _, err := n.store.Baseline(t.Context(), ownKey(m.id, v.peer)); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("there is a baseline before the crash is made good: %v", err)
 	}
 	m.judged(r)
 	for range 2 {

@@ -208,6 +208,8 @@ type measurement struct {
 	checks []assay.Check
 	model  string
 	stages int
+
+	replica string
 }
 
 // run makes a run directory, as a load of four streams for 40 seconds has it.
@@ -226,7 +228,7 @@ func (m *node) run(x measurement) string {
 	t0 := x.began.UnixNano()
 	man := assay.Manifest{
 		Format: assay.RunFormat, ID: newID(), Created: t0, Clock: "kernel", Seed: 1, Config: json.RawMessage(`{"streams":4}`),
-		Node: assay.Node{ID: x.node, Hostname: "bench", Cores: 2}, Engine: assay.Engine{URL: "http://127.0.0.1:8000", Backend: "openai-chat", Model: x.model},
+		Node: assay.Node{ID: x.node, Hostname: "bench", Cores: 2}, Engine: assay.Engine{URL: "http://127.0.0.1:8000", Backend: "openai-chat", Model: x.model, Replica: x.replica},
 		Version: assay.Version{Assay: "0.1.0", Go: "go1.26"},
 	}
 	for i, u := range x.gpus {
