@@ -76,7 +76,8 @@ type Agent struct {
 	mu        sync.Mutex
 	inventory api.Inventory
 	gpus      []assay.GPU
-	seen      api.Seen // the server's last answer to a heart-beat
+	counted   chan struct{} // closed when gpus are known
+	seen      api.Seen      // the server's last answer to a heart-beat
 }
 
 // Open opens the state directory and prepares everything; nothing is sent yet.
@@ -127,6 +128,7 @@ func (a *Agent) open() (err error) {
 	}
 	a.commands.do = a.obey
 	a.lookout = &lookout{engine: a.c.Engine, apiKey: a.o.APIKey, looked: make(chan struct{})}
+	a.counted = make(chan struct{})
 	host, _ := os.Hostname() // only a label
 	a.export = telemetry.NewExport(telemetry.ExportOptions{Interval: readEvery, Hostname: host})
 	a.runner, err = newRunner(a)
@@ -312,6 +314,7 @@ func (a *Agent) readNode(ctx context.Context) {
 	a.mu.Lock()
 	a.gpus = gpus
 	a.mu.Unlock()
+	close(a.counted)
 	a.export.GPUs(gpus)
 	telemetry.Poll(ctx, readEvery, func() int64 { return time.Now().UnixNano() }, sources, a.export.Reading,
 		func(err error) { a.log.Debug("a reading of the node failed", "error", err) })

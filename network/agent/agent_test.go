@@ -62,7 +62,7 @@ func TestAgentFromTokenToReport(t *testing.T) {
 			}
 		}
 		var m assay.Manifest
-		if err := json.Unmarshal(f.objects[names["run.json"]], &m); err != nil || m.Node.ID != node || m.ID != value(got.Run) {
+		if err := json.Unmarshal(f.objects[names["run.json"]], &m); err != nil || m.Node.ID != node || m.ID != value(got.Run) || m.Engine.Replica != "default" {
 			t.Errorf("run.json is of node %q and run %q (%v), want %q and %q", m.Node.ID, m.ID, err, node, value(got.Run))
 		}
 		for _, name := range []string{"host.clock", "engine.answers"} {
@@ -74,8 +74,8 @@ func TestAgentFromTokenToReport(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(c.State, runsDir, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v %v", left, err)
 	}
-	if len(f.inventory) == 0 || len(f.inventory[0].Replicas) > 1 {
-		t.Errorf("inventory: %+v", f.inventory)
+	if len(f.inventory) == 0 || len(f.inventory[0].Replicas) != 1 {
+		t.Errorf("the first inventory is not whole: %+v", f.inventory)
 	}
 	if b := f.beats[len(f.beats)-1]; b.ClockSkewSeconds == nil || b.RunningKnown == nil || !*b.RunningKnown {
 		t.Errorf("heart-beat: %+v", b)

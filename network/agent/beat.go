@@ -23,6 +23,7 @@ const defaultHeartbeat = 30 * time.Second
 // beat sends heart-beats until ctx ends.
 func (a *Agent) beat(ctx context.Context) {
 	down := false
+	a.acquainted(ctx)
 	// The first may come at any time within a beat: a network that is switched on
 	// at once does not beat at once.
 	for wait := time.Duration(a.link.chance() * float64(min(a.interval(), a.o.Spread)) / 10); ; {
@@ -46,6 +47,24 @@ func (a *Agent) beat(ctx context.Context) {
 				return
 			}
 			wait = 0
+		}
+	}
+}
+
+// maxAcquaint is how long the first heart-beat waits for what it describes.
+const maxAcquaint = 10 * time.Second
+
+// acquainted waits until the cards were counted and the engine was looked at, so
+// that the first inventory is whole: else every start of an agent would take the
+// replica from its node for a moment. An engine that does not answer holds up
+// nothing for long.
+func (a *Agent) acquainted(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, min(maxAcquaint, a.interval()))
+	defer cancel()
+	for _, known := range []<-chan struct{}{a.counted, a.lookout.looked} {
+		select {
+		case <-known:
+		case <-ctx.Done():
 		}
 	}
 }

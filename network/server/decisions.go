@@ -161,7 +161,7 @@ func (s *Server) breaker(ctx context.Context) (api.Breaker, error) {
 	if err != nil {
 		return api.Breaker{}, err
 	}
-	var b control.Breaker
+	var b control.Breakers
 	if err := json.Unmarshal(row.Body, &b); err != nil {
 		return api.Breaker{}, fmt.Errorf("the breaker: %w", err)
 	}
@@ -174,8 +174,15 @@ func (s *Server) breaker(ctx context.Context) (api.Breaker, error) {
 	if out.Open = holds || b.Tripped; b.Why != "" {
 		why = b.Why
 	}
+	var reasons []string
 	if why != "" {
-		out.Reasons = &[]string{why}
+		reasons = append(reasons, why)
+	}
+	if r := b.Replicas; r.Tripped { // they have one of their own, in the same row
+		out.Open, reasons = true, append(reasons, "replicas: "+r.Why)
+	}
+	if reasons != nil {
+		out.Reasons = &reasons
 	}
 	if !b.Since.IsZero() {
 		out.Since = &b.Since

@@ -90,6 +90,41 @@ func (s *Store) SetBreaker(ctx context.Context, from int64, body json.RawMessage
 	})
 }
 
+// Counted is how many were admitted once and are not retired, and how many of them
+// are quarantined or re-verifying.
+type Counted struct{ Members, Out int }
+
+// RecountBreaker counts nodes and replicas and sets the breaker to what next makes
+// of it; nil: it stays. No decision is carried out meanwhile, since each needs the
+// breaker's row.
+func (s *Store) RecountBreaker(ctx context.Context, when time.Time, next func(b Breaker, nodes, replicas Counted) (json.RawMessage, error)) error {
+	return s.tx(ctx, "count for the breaker", func(q database.Query) error {
+		var b Breaker
+		if err := q.QueryRowContext(ctx, "SELECT version, body, updated_at FROM breaker"+s.db.ForUpdate()).Scan(&b.Version, (*[]byte)(&b.Body), at(&b.Updated)); err != nil {
+			return err
+		}
+		// The member is written by our own encoder, and in a text its quotes would be
+		// escaped.
+		const member = ` LIKE '%"member":true%'`
+		count := func(c *Counted, table, of, where string) error {
+			return q.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(CASE WHEN "+of+".admission IN ('quarantined', 're-verifying') THEN 1 ELSE 0 END), 0) FROM "+table+
+				" WHERE n.intent <> 'retired' AND "+of+".state"+member+where).Scan(&c.Members, &c.Out)
+		}
+		var nodes, replicas Counted
+		if err := count(&nodes, "nodes n", "n", ""); err != nil {
+			return err
+		}
+		if err := count(&replicas, "replicas r JOIN nodes n ON n.id = r.node", "r", " AND r.intent <> 'retired' AND r.removed_at IS NULL"); err != nil {
+			return err
+		}
+		body, err := next(b, nodes, replicas)
+		if err != nil || body == nil {
+			return err
+		}
+		return s.setBreaker(ctx, q, b.Version, body, when)
+	})
+}
+
 // setBreaker compares the breaker's version and sets its body; without one it only
 // makes sure that it stays as it is until the transaction ends.
 func (s *Store) setBreaker(ctx context.Context, q database.Query, from int64, body json.RawMessage, when time.Time) error {

@@ -27,7 +27,7 @@ var unscoped = map[string]string{
 	"Acquire": "the server's own work", "Release": "the server's own work", "SetDue": "the server's own work", "ClaimDue": "the server's own work", "DoneDue": "the server's own work",
 	"AddAudit": "written by the server", "RecordedBy": "no rows", "Records": "no rows", "AddRejections": "counts",
 
-	"Policy": "the network's, no owner's", "PolicyVersion": "the network's", "ApplyPolicy": "the network's", "Breaker": "the network's", "SetBreaker": "the network's",
+	"Policy": "the network's, no owner's", "PolicyVersion": "the network's", "ApplyPolicy": "the network's", "Breaker": "the network's", "SetBreaker": "the network's", "RecountBreaker": "the network's",
 	"Baseline": "the network's", "PutBaseline": "the network's",
 }
 

@@ -83,19 +83,22 @@ func TestRealNetworkLife(t *testing.T) {
 	n.again()
 	operator.approves(n.node) // the session outlives the server
 	n.until("admitted", "")
-	n.check() // the next report has a baseline of its own
+	n.replica("admitted", true) // one check and one approval were for both
+	n.check()
 	n.enginesRuns("100ms")
 	n.again()
 	for n.state() == "admitted" || n.state() == "degraded" {
 		n.check()
 	}
 	n.until("quarantined", "")
+	n.replica("quarantined", false)
 	n.again()
 	n.log.again()
 	n.enginesRuns("10ms")
 	n.assay("node", "readmit", n.node, "--reason", "repaired")
 	n.again() // while it is verified again
 	n.until("admitted", "")
+	n.replica("admitted", true)
 	operator.signsOut()
 	n.proven(operator.id)
 }
@@ -225,6 +228,31 @@ func (n *life) shown() (state, reasons string) {
 		n.t.Fatalf("%d nodes: %v", len(nodes), err)
 	}
 	return nodes[0].State, strings.Join(nodes[0].Reasons, "; ")
+}
+
+// replica waits until the node's one replica is in a state, and may be routed or not.
+func (n *life) replica(want string, routable bool) {
+	n.t.Helper()
+	end := time.Now().Add(time.Minute)
+	for {
+		var d struct {
+			Replicas []struct {
+				Name, State string
+				Routable    bool
+				Reasons     []string
+			}
+		}
+		if err := json.Unmarshal([]byte(n.assay("node", "show", n.node, "--format", "json")), &d); err != nil || len(d.Replicas) != 1 {
+			n.t.Fatalf("%+v: %v", d, err)
+		}
+		if r := d.Replicas[0]; r.State == want && r.Routable == routable {
+			return
+		}
+		if time.Now().After(end) {
+			n.t.Fatalf("the replica is %+v; it should be %s, routable %v", d.Replicas[0], want, routable)
+		}
+		time.Sleep(time.Second)
+	}
 }
 
 func (n *life) state() string { state, _ := n.shown(); return state }

@@ -43,30 +43,48 @@ func (d *Decider) Act(ctx context.Context, a server.Act) error {
 	if out.Refused {
 		return fmt.Errorf("%w: %s", server.ErrRefused, out.Why)
 	}
-	if h.Event.Kind == control.EventApprove && h.Replica == "" {
-		return d.approveReplicas(ctx, h)
-	}
-	return nil
+	return d.replicasFollow(ctx, h)
 }
 
-// approveReplicas has a node's approval count for those of its replicas that wait.
-// Who dies before it leaves replicas that say what to do, and approving the node
-// again does it.
-func (d *Decider) approveReplicas(ctx context.Context, h Happening) error {
+// replicasFollow has a person's word about a node count for those of its replicas
+// that wait for the same: an approval for newcomers, a readmission for those that
+// measurements took out. Neither admits by itself. Who dies before it leaves replicas
+// as they are, and the same word again does it.
+func (d *Decider) replicasFollow(ctx context.Context, h Happening) error {
+	if h.Replica != "" || h.Event.Kind != control.EventApprove && h.Event.Kind != control.EventReadmit {
+		return nil
+	}
 	replicas, err := d.store.Replicas(ctx, h.Scope, h.Node)
 	if err != nil {
 		return err
 	}
 	for _, r := range replicas {
-		if a := control.Admission(r.Admission); r.Version == 0 || a != control.Pending && a != control.Verifying {
+		var s control.Node
+		if err := json.Unmarshal(r.State, &s); err != nil {
+			return fmt.Errorf("the state of replica %q of node %s: %w", r.Name, h.Node, err)
+		}
+		if !follows(s, h.Event.Kind) {
 			continue
 		}
 		_, err := d.Happen(ctx, Happening{Node: h.Node, Replica: r.Name, Scope: h.Scope, Actor: h.Actor, Event: h.Event})
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		if gone(err) != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// follows says whether a replica waits for what was said of its node. One that a
+// person took out waits for a person's word about itself.
+func follows(s control.Node, k control.Kind) bool {
+	switch s.Admission {
+	case control.Pending, control.Verifying:
+		return k == control.EventApprove
+	case control.Quarantined:
+		q := s.Quarantine
+		return k == control.EventReadmit && q != nil && (q.Cause == control.CauseSoft || q.Cause == control.CauseHard)
+	}
+	return false
 }
 
 func scopeOf(p server.Principal) store.Scope { return store.Scope{All: p.All, Owners: p.Owners} }

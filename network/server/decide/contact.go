@@ -37,6 +37,7 @@ func (w *watch) turn(now time.Time, late time.Duration) {
 // contacts looks who is silent, who is back, and who has drained.
 func (d *Decider) contacts() leasedTurn {
 	w := &watch{up: control.Up{Server: d.started}}
+	var counted time.Time
 	return func(ctx context.Context, _ store.Lease) (bool, error) {
 		begun := d.now()
 		err := d.contact(ctx, w, begun)
@@ -44,8 +45,35 @@ func (d *Decider) contacts() leasedTurn {
 		if took := d.now().Sub(begun); err != nil || took > 5*time.Second {
 			w.up.Database = time.Time{}
 		}
+		if err == nil && begun.Sub(counted) >= recountEvery {
+			if err = d.recount(ctx, begun); err == nil {
+				counted = begun
+			}
+		}
 		return false, err
 	}
+}
+
+// recountEvery is how often the breaker's counts are made anew.
+const recountEvery = 5 * time.Minute
+
+// recount makes the breaker's counts anew from all rows. Decisions keep them; after
+// a restore they are as old as the backup, and a replica that its node does not name
+// any more counts no longer.
+func (d *Decider) recount(ctx context.Context, now time.Time) error {
+	return d.store.RecountBreaker(ctx, now, func(row store.Breaker, nodes, replicas store.Counted) (json.RawMessage, error) {
+		var b control.Breakers
+		if err := json.Unmarshal(row.Body, &b); err != nil {
+			return nil, fmt.Errorf("the breaker: %w", err)
+		}
+		b.Version = row.Version
+		next := b.Recount(control.Counts(nodes), control.Counts(replicas))
+		if next == b {
+			return nil, nil
+		}
+		d.log.Warn("the breaker's counts were not those of the rows", "nodes", nodes, "nodes_were", control.Counts{Members: b.Members, Out: b.Out}, "replicas", replicas, "replicas_were", control.Counts{Members: b.Replicas.Members, Out: b.Replicas.Out})
+		return json.Marshal(next)
+	})
 }
 
 func (d *Decider) contact(ctx context.Context, w *watch, now time.Time) error {

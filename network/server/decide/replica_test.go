@@ -73,17 +73,23 @@ func (m *node) waiting() int {
 	return len(commands)
 }
 
-func (m *node) approve() {
+// does carries out a person's word as the API gets it.
+func (m *node) does(a api.Action) {
 	m.Helper()
-	err := m.d.Act(m.Context(), server.Act{By: server.Principal{ID: "person:1", All: true}, Node: m.id, Action: api.Action{Action: api.ActionActionApprove, Reason: "it is ours"}})
-	if err != nil {
+	a.Reason = "it is ours"
+	if err := m.d.Act(m.Context(), server.Act{By: server.Principal{ID: "person:1", All: true}, Node: m.id, Action: a}); err != nil {
 		m.Fatal(err)
 	}
 }
 
-// TestLifeOfAReplica: one check is for the node and its replica, one approval for
-// both; slow reports degrade and quarantine both, and each comes back by its own
-// verification.
+func (m *node) approve() {
+	m.Helper()
+	m.does(api.Action{Action: api.ActionActionApprove})
+}
+
+// TestLifeOfAReplica: one check is for the node and its replica, one approval and
+// one readmission for both; slow reports degrade and quarantine both. A replica that
+// a person took out waits for a word about itself.
 func TestLifeOfAReplica(t *testing.T) {
 	n := newNetwork(t, nil)
 	m := n.enrol()
@@ -115,17 +121,23 @@ func TestLifeOfAReplica(t *testing.T) {
 	}
 	m.is(control.Quarantined)
 	m.replicaIs("default", control.Quarantined)
-	m.act(control.Event{Kind: control.EventReadmit, Reason: "repaired"})
+	m.does(api.Action{Action: api.ActionActionReadmit})
+	m.replicaIs("default", control.Reverifying)
+	m.measured(measurement{slow: 1, replica: "default"})
+	m.is(control.Admitted)
+	m.replicaIs("default", control.Admitted)
+
+	one := "default"
+	m.does(api.Action{Action: api.ActionActionQuarantine, Replica: &one})
+	m.does(api.Action{Action: api.ActionActionQuarantine})
+	m.does(api.Action{Action: api.ActionActionReadmit})
 	m.measured(measurement{slow: 1, replica: "default"})
 	m.is(control.Admitted)
 	m.replicaIs("default", control.Quarantined)
 	if m.routed("default") {
 		t.Error("it is routed in quarantine")
 	}
-	out, err := n.d.Happen(t.Context(), Happening{Node: m.id, Replica: "default", Scope: everybody, Actor: "person:1", Event: control.Event{Kind: control.EventReadmit, Reason: "it too", Actor: control.Actor{Kind: control.ActorPerson, ID: "1"}}})
-	if err != nil || out.Refused {
-		t.Fatal(out.Why, err)
-	}
+	m.does(api.Action{Action: api.ActionActionReadmit, Replica: &one})
 	m.replicaIs("default", control.Reverifying)
 	m.measured(measurement{slow: 1, replica: "default"})
 	m.replicaIs("default", control.Admitted)
@@ -275,5 +287,49 @@ func TestReplicaTimers(t *testing.T) {
 	}
 	if due, err := n.store.ClaimDue(t.Context(), dueTick, "test", n.clock.now().Add(1000*time.Hour), time.Minute, 100); err != nil || len(due) != 1 || strings.Contains(due[0].Subject, "/") {
 		t.Errorf("timers %+v: %v", due, err)
+	}
+}
+
+// TestRecount: after a restore, or without a replica that a node had, the breaker
+// counts what is there.
+func TestRecount(t *testing.T) {
+	n := newNetwork(t, nil)
+	for range 3 {
+		m := n.enrol()
+		m.serves("default")
+		m.measured(measurement{slow: 1, replica: "default"})
+		m.approve()
+		m.is(control.Admitted)
+	}
+	counts := func() (b control.Breakers) {
+		t.Helper()
+		b, _, err := n.d.breakers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	before := counts()
+	if before.Members != 3 || before.Replicas.Members != 3 {
+		t.Fatalf("%+v", before)
+	}
+	if err := n.d.recount(t.Context(), n.clock.now()); err != nil || counts() != before {
+		t.Errorf("counting anew made %+v of %+v: %v", counts(), before, err)
+	}
+	m := n.enrol() // one that fails as a newcomer counts for nobody
+	m.act(control.Event{Kind: control.EventQuarantine, Reason: `{"member":true}`})
+	m = n.enrol() // and neither does a replica that is there no more
+	m.serves("default")
+	m.measured(measurement{slow: 1, replica: "default"})
+	m.replicaIs("default", control.Admitted)
+	m.serves()
+	if err := n.store.SetBreaker(t.Context(), counts().Version, json.RawMessage(`{"members":99,"out":50}`), n.clock.now(), store.Trail{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.d.recount(t.Context(), n.clock.now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := counts(); got.Members != 4 || got.Out != 0 || got.Replicas.Members != 3 || got.Replicas.Out != 0 {
+		t.Errorf("%+v", got)
 	}
 }
