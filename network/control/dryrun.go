@@ -47,7 +47,16 @@ type Trial struct {
 	From, To               time.Time
 	Old, New               Tried
 	Differences            []Difference // by id
+	// Cut is whether the times of the history are so far apart that not all that would
+	// have been due was done: then nothing can be said about the policies.
+	Cut bool
 }
+
+// Bounds of the ticks of one replay: no history that a server keeps needs as many.
+const (
+	maxTicks     = 100_000
+	maxNodeTicks = 500
+)
 
 // DryRun says what two valid policies decide over a history. Events are merged by time,
 // since the breaker is one. What another policy would have asked for was never
@@ -68,8 +77,10 @@ func DryRun(old, next Policy, history []History) Trial {
 		}
 	}
 	var a, b map[string]Node
-	out.Old, a = replay(old, history, out.To)
-	out.New, b = replay(next, history, out.To)
+	var cut [2]bool
+	out.Old, a, cut[0] = replay(old, history, out.To)
+	out.New, b, cut[1] = replay(next, history, out.To)
+	out.Cut = cut[0] || cut[1]
 	before, after := byNode(out.Old), byNode(out.New)
 	for _, h := range history {
 		d := Difference{ID: h.ID, Old: before[h.ID], New: after[h.ID], OldEnd: a[h.ID].Admission, NewEnd: b[h.ID].Admission}
@@ -97,10 +108,10 @@ func byNode(t Tried) map[string][]Transition {
 const never = 100 * 365 * 24 * time.Hour
 
 // replay runs a history through a policy, with the ticks that it needs.
-func replay(p Policy, history []History, end time.Time) (Tried, map[string]Node) {
+func replay(p Policy, history []History, end time.Time) (_ Tried, _ map[string]Node, cut bool) {
 	// What is asked for here is not measured any more.
 	p.Verification.Timeout = assay.Duration(never)
-	r := replaying{p: p, nodes: map[string]Node{}, out: Tried{Counts: map[Admission]int{}}}
+	r := replaying{p: p, nodes: map[string]Node{}, out: Tried{Counts: map[Admission]int{}}, left: maxTicks + maxNodeTicks*len(history)}
 	type at struct {
 		id    string
 		event Event
@@ -128,7 +139,7 @@ func replay(p Policy, history []History, end time.Time) (Tried, map[string]Node)
 	for _, n := range r.nodes {
 		r.out.Counts[n.Admission]++
 	}
-	return r.out, r.nodes
+	return r.out, r.nodes, r.left <= 0
 }
 
 // replaying is a network under a policy on trial.
@@ -137,6 +148,7 @@ type replaying struct {
 	nodes map[string]Node
 	b     Breaker
 	next  ticking
+	left  int // ticks
 	out   Tried
 }
 
@@ -150,7 +162,8 @@ func (r *replaying) set(id string, n Node, after time.Time) {
 
 // ticks does what is due before a time.
 func (r *replaying) ticks(until time.Time) {
-	for len(r.next) > 0 && r.next[0].at.Before(until) {
+	for len(r.next) > 0 && r.next[0].at.Before(until) && r.left > 0 {
+		r.left--
 		t := heap.Pop(&r.next).(tickOf)
 		if Due(r.p, r.nodes[t.id]).Equal(t.at) { // else it was put off
 			r.step(t.id, tickAt(t.at), t.at)

@@ -108,3 +108,30 @@ func TestDryRunHasTheBreaker(t *testing.T) {
 		t.Errorf("without: %+v, %d trips", got.New.Counts, got.New.Trips)
 	}
 }
+
+// TestDryRunEnds: times that are no times of one history are cut off, and said to be.
+func TestDryRunEnds(t *testing.T) {
+	p := Default()
+	at := func(when time.Time, kind Kind) Event { return Event{Kind: kind, At: when, Actor: person} }
+	ancient := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	never := time.Unix(1<<55, 0) // a thousand million years
+	bad := at(askedAt.Add(time.Minute), EventReport)
+	bad.Report = graded(GradeSevere, askedAt.Add(time.Minute))
+	history := []History{
+		{ID: "a", Events: []Event{at(ancient, EventEnrolled), at(askedAt, EventTick), at(never, EventHeartbeat)}},
+		{ID: "b", Events: []Event{at(askedAt, EventEnrolled), bad, at(never, EventHeartbeat)}},
+	}
+	done := make(chan Trial, 1)
+	go func() { done <- DryRun(p, p, history) }()
+	select {
+	case got := <-done:
+		if !got.Cut {
+			t.Error("all of time was tried to its end")
+		}
+	case <-time.After(5 * time.Minute):
+		t.Fatal("it does not end")
+	}
+	if got := DryRun(p, p, []History{{ID: "b", Events: history[1].Events[:2]}}); got.Cut {
+		t.Error("a minute was cut")
+	}
+}

@@ -141,6 +141,9 @@ func (s *Server) TestPolicy(ctx context.Context, r api.TestPolicyRequestObject) 
 		days = *r.Params.Days
 	}
 	out, err := s.o.Rules.Test(ctx, p, days)
+	if errors.Is(err, ErrRefused) {
+		return nil, refuse(http.StatusConflict, "%s", strings.TrimPrefix(err.Error(), ErrRefused.Error()+": "))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,11 @@ func (s *Server) GetMetrics(ctx context.Context, _ api.GetMetricsRequestObject) 
 		p.Gauge("assay_server_nodes", "Nodes by their three facts.", float64(c.Nodes), "admission", c.Admission, "intent", c.Intent, "contact", c.Contact)
 	}
 	p.Gauge("assay_server_polls", "Polls that wait for commands.", float64(s.polls.waitingNow()))
+	if s.o.Decisions != nil {
+		if err := s.o.Decisions(ctx, &p); err != nil {
+			return nil, err
+		}
+	}
 	if s.o.Metrics != nil {
 		s.o.Metrics(&p)
 	}

@@ -40,8 +40,9 @@ type Options struct {
 	Rules    Rules    // nil: policies cannot be tested
 	// Ready says what else must be well for requests to be served; nil: nothing.
 	Ready func(context.Context) error
-	// Metrics adds to the page; nil: nothing.
-	Metrics func(*promtext.Page)
+	// Metrics adds to the page, and Decisions what was decided; nil: nothing.
+	Metrics   func(*promtext.Page)
+	Decisions func(context.Context, *promtext.Page) error
 
 	// Authenticators are asked after the server's own, which knows API tokens and
 	// log-ins of nodes.

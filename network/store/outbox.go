@@ -168,6 +168,21 @@ func (s *Store) Unpublished(ctx context.Context, topic string, bound int) (n int
 	return n, err
 }
 
+// Waiting is what waits to leave.
+type Waiting struct {
+	Records int // up to a bound
+	Oldest  time.Time
+}
+
+// Waiting counts records of a topic that wait, up to a bound, and says since when the
+// oldest does.
+func (s *Store) Waiting(ctx context.Context, topic string, bound int) (w Waiting, err error) {
+	err = s.view(ctx, "look at what waits to leave", func(q database.Query) error {
+		return q.QueryRowContext(ctx, "SELECT count(*), min(received_at) FROM (SELECT received_at FROM outbox WHERE topic = $1 AND published_at IS NULL ORDER BY seq LIMIT $2) AS w", topic, bound).Scan(&w.Records, at(&w.Oldest))
+	})
+	return w, err
+}
+
 const recordColumns = "seq, id, topic, node, kind, target, bytes, received_at, published_at, attempts, next_attempt, problem"
 
 func scanRecord(r row) (v Record, err error) {

@@ -96,6 +96,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	o := server.Options{
 		Store: st, Identity: id, Evidence: w.evidence, Decider: w.decider, Rules: w.decider, Mounts: w.mounts,
+		Ready: w.decider.Ready, Decisions: w.decider.Metrics,
 		Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: waiting,
 		AddressRate: limit(f.addressRate, server.DefaultAddressRate), PersonRate: limit(f.personRate, server.DefaultPersonRate), NodeRate: limit(f.nodeRate, server.DefaultNodeRate),
 	}

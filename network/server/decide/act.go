@@ -196,6 +196,10 @@ func (d *Decider) Test(ctx context.Context, p control.Policy, days int) (api.Pol
 	if err != nil {
 		return api.PolicyTest{}, err
 	}
+	if trial.Cut {
+		return api.PolicyTest{}, fmt.Errorf("%w: the times of what happened, from %s to %s, are too far apart to try a policy on: a clock was wrong. Give fewer days",
+			server.ErrRefused, trial.From.UTC().Format(time.RFC3339), trial.To.UTC().Format(time.RFC3339))
+	}
 	out := api.PolicyTest{Events: trial.Events, Nodes: trial.Nodes, Decisions: []api.PolicyDifference{}}
 	for _, diff := range trial.Differences {
 		for _, m := range moves(diff) {

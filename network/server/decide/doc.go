@@ -105,12 +105,14 @@ type Decider struct {
 	log     *slog.Logger
 	started time.Time
 	reports chan struct{} // there may be one to judge
+	metrics *metrics
 
 	mu      sync.Mutex
 	policy  control.Policy // the one in force when it was last looked at
 	has     bool
 	entropy *ulid.MonotonicEntropy
 	held    int // leases
+	failing map[string]failure
 	tries   map[string]retry
 }
 
@@ -124,7 +126,7 @@ func New(o Options) (*Decider, error) {
 	case o.Signer == nil || o.Origin == "":
 		return nil, errors.New("a decider needs the server's key and its origin: what it decides is signed")
 	}
-	d := &Decider{o: o, store: o.Store, log: o.Log, reports: make(chan struct{}, 1), entropy: ulid.Monotonic(rand.Reader, 0), tries: map[string]retry{}}
+	d := &Decider{o: o, store: o.Store, log: o.Log, reports: make(chan struct{}, 1), entropy: ulid.Monotonic(rand.Reader, 0), tries: map[string]retry{}, failing: map[string]failure{}, metrics: newMetrics()}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

@@ -153,10 +153,15 @@ func (d *Decider) once(ctx context.Context, h Happening) (control.Outcome, error
 	h.Event.Host = s.host
 	out := control.Step(s.policy, s.node, s.breakers.For(h.Replica != ""), h.Event, now)
 	if out.Refused {
+		d.metrics.decided(h, s.node, out)
 		return out, nil
 	}
 	out.Notices = slices.DeleteFunc(out.Notices, h.told)
-	return out, d.keep(ctx, h, s, &out, now)
+	if err := d.keep(ctx, h, s, &out, now); err != nil {
+		return out, err
+	}
+	d.metrics.decided(h, s.node, out)
+	return out, nil
 }
 
 // keep stores an outcome.

@@ -94,11 +94,14 @@ func (d *Decider) sendWebhook(ctx context.Context, r store.Record) error {
 	}
 	switch {
 	case err == nil:
+		d.metrics.sent(hookDelivered)
 		return d.store.MarkPublished(ctx, []string{r.ID}, d.now())
 	case r.Attempts >= webhook.MaxAttempts:
+		d.metrics.sent(hookGivenUp)
 		d.log.Error("a webhook was given up", "id", r.ID, "kind", r.Kind, "attempts", r.Attempts, "error", err)
 		return d.store.MarkPublished(ctx, []string{r.ID}, d.now())
 	}
+	d.metrics.sent(hookPostponed)
 	d.log.Warn("a webhook was not taken; it is sent again", "id", r.ID, "kind", r.Kind, "attempts", r.Attempts, "error", err)
 	next := d.now().Add(webhook.Wait(int(r.Attempts), rand.Float64()))
 	err = d.store.PostponeWebhook(ctx, r.ID, d.o.Holder, next, foreign.Line(err.Error(), 300))

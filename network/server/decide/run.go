@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -104,6 +105,7 @@ func (d *Decider) leased(ctx context.Context, name string, wake <-chan struct{},
 		}
 		var err error
 		l, err = d.store.Acquire(ctx, name, d.o.Holder, d.o.Lease)
+		d.renewed(ctx, name, err)
 		if errors.Is(err, store.ErrLease) {
 			count(false)
 			return false, nil
@@ -127,6 +129,47 @@ func (d *Decider) leased(ctx context.Context, name string, wake <-chan struct{},
 			d.log.Warn("could not give back a lease; it ends by itself", "lease", name, "error", err)
 		}
 	}
+}
+
+// failure is since when a lease can be neither had nor seen with somebody else.
+type failure struct {
+	since time.Time
+	err   error
+}
+
+// renewed notes how asking for a lease went. That somebody else has it is well.
+func (d *Decider) renewed(ctx context.Context, name string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	now := d.now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil || errors.Is(err, store.ErrLease) {
+		delete(d.failing, name)
+		return
+	}
+	f, failed := d.failing[name]
+	if !failed {
+		f.since = now
+	}
+	f.err = err
+	d.failing[name] = f
+}
+
+// Ready says whether this process can take part in the work that processes share: a
+// database that can be read and not written to (its disk is full, it is a standby)
+// serves nobody. A lease may fail for as long as it is held before that is said.
+func (d *Decider) Ready(context.Context) error {
+	now := d.now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, f := range d.failing {
+		if now.Sub(f.since) >= d.o.Lease {
+			return fmt.Errorf("the lease %s could not be asked for since %s: %w", name, f.since.UTC().Format(time.RFC3339), f.err)
+		}
+	}
+	return nil
 }
 
 func (d *Decider) judgeTurn(ctx context.Context, _ store.Lease) (bool, error) {
