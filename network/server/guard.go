@@ -81,7 +81,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *request, op o
 	if ru.anybody {
 		// Health is asked for by machines, often, and costs nothing.
 		if op.body != nil {
-			if wait, ok := s.byAddress.take(address(r), s.now()); !ok {
+			if wait, ok := s.byAddress.take(address(r, s.o.TrustedProxies), s.now()); !ok {
 				return r, refuseFor(http.StatusTooManyRequests, wait, "too many requests from this address")
 			}
 		}
@@ -117,7 +117,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *request, op o
 // strangers limits by address what nobody known asks of a handler that is not ours.
 func (s *Server) strangers(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if wait, ok := s.byAddress.take(address(r), s.now()); !ok {
+		if wait, ok := s.byAddress.take(address(r, s.o.TrustedProxies), s.now()); !ok {
 			s.fail(w, r, refuseFor(http.StatusTooManyRequests, wait, "too many requests from this address"))
 			return
 		}
@@ -129,7 +129,7 @@ func (s *Server) strangers(h http.Handler) http.Handler {
 // good is not looked at for a while, so that nobody can try tokens or keep the
 // database busy.
 func (s *Server) who(r *http.Request) (Principal, error) {
-	from := address(r)
+	from := address(r, s.o.TrustedProxies)
 	if s.byAddress.empty(from, s.now()) {
 		return Principal{}, refuseFor(http.StatusTooManyRequests, time.Second, "too many requests from this address that nobody vouches for")
 	}

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,9 +70,14 @@ func (l *limiter) empty(key string, now time.Time) bool {
 	return l.rate.Burst > 0 && l.bucket(key).TokensAt(now) < 1
 }
 
+// maxHops is how many entries of X-Forwarded-For are read, from the right.
+const maxHops = 16
+
 // address is what an unknown sender is counted by. Of IPv6 it is the network of
-// 64 bits, which one subscriber has whole.
-func address(r *http.Request) string {
+// 64 bits, which one subscriber has whole. Behind a proxy that is trusted it is who
+// the proxy says that it answers: the last entry of X-Forwarded-For that is no such
+// proxy itself. What stands before that was sent by whoever asked, and is not read.
+func address(r *http.Request, trusted []netip.Prefix) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -80,6 +87,14 @@ func address(r *http.Request) string {
 		return host
 	}
 	ip = ip.Unmap().WithZone("")
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= max(0, len(hops)-maxHops) && within(ip, trusted); i-- {
+		hop, err := forwarded(hops[i])
+		if err != nil {
+			break // the proxy says nothing that we understand: it is counted by itself
+		}
+		ip = hop
+	}
 	if ip.Is6() {
 		p, err := ip.Prefix(64)
 		if err == nil {
@@ -87,4 +102,20 @@ func address(r *http.Request) string {
 		}
 	}
 	return ip.String()
+}
+
+func within(ip netip.Addr, networks []netip.Prefix) bool {
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// forwarded reads an entry of X-Forwarded-For: an address, with a port or without.
+func forwarded(entry string) (netip.Addr, error) {
+	entry = strings.TrimSpace(entry)
+	ip, err := netip.ParseAddr(strings.Trim(entry, "[]"))
+	if err != nil {
+		var withPort netip.AddrPort
+		withPort, err = netip.ParseAddrPort(entry)
+		ip = withPort.Addr()
+	}
+	return ip.Unmap().WithZone(""), err
 }

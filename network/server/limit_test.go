@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 )
@@ -49,8 +51,43 @@ func TestAddresses(t *testing.T) {
 		"[fe80::1%eth0]:80":          "fe80::/64",
 		"@":                          "@",
 	} {
-		if got := address(&http.Request{RemoteAddr: remote}); got != want {
+		if got := address(&http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": {"203.0.113.9"}}}, nil); got != want {
 			t.Errorf("%s counts as %s", remote, got)
+		}
+	}
+}
+
+// TestForwardedAddresses: a stranger is counted by what the trusted proxy that he came
+// through says, whatever he writes into the header himself.
+func TestForwardedAddresses(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:ffff::/48")}
+	for _, c := range []struct {
+		remote string
+		header []string
+		want   string
+	}{
+		{"10.1.1.1:5", []string{"203.0.113.9"}, "203.0.113.9"},
+		{"10.1.1.1:5", []string{"198.51.100.1, 203.0.113.9"}, "203.0.113.9"}, // he claims to be another
+		{"10.1.1.1:5", []string{"198.51.100.1", "203.0.113.9"}, "203.0.113.9"},
+		{"10.1.1.1:5", []string{"203.0.113.9, 10.2.2.2"}, "203.0.113.9"}, // through two proxies
+		{"10.1.1.1:5", []string{"10.9.9.9, 203.0.113.9"}, "203.0.113.9"}, // he claims to be a proxy
+		{"10.1.1.1:5", []string{"203.0.113.9:4711"}, "203.0.113.9"},
+		{"10.1.1.1:5", []string{"[2001:db8:1:2::5]:4711"}, "2001:db8:1:2::/64"},
+		{"10.1.1.1:5", []string{"2001:db8:1:2::5"}, "2001:db8:1:2::/64"},
+		{"[::ffff:10.1.1.1]:5", []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
+		{"[2001:db8:ffff::1]:5", []string{"203.0.113.9"}, "203.0.113.9"},
+		{"10.1.1.1:5", nil, "10.1.1.1"},
+		{"10.1.1.1:5", []string{""}, "10.1.1.1"},
+		{"10.1.1.1:5", []string{"203.0.113.9, unknown"}, "10.1.1.1"},
+		{"10.1.1.1:5", []string{"203.0.113.9, 10.2.2.2, "}, "10.1.1.1"},
+		{"10.1.1.1:5", []string{"10.2.2.2"}, "10.2.2.2"},           // somebody in our own network
+		{"203.0.113.1:5", []string{"198.51.100.1"}, "203.0.113.1"}, // no proxy of ours
+		{"10.1.1.1:5", []string{"203.0.113.9" + strings.Repeat(", 10.2.2.2", 50)}, "10.2.2.2"},
+		{"@", []string{"203.0.113.9"}, "@"},
+	} {
+		r := &http.Request{RemoteAddr: c.remote, Header: http.Header{"X-Forwarded-For": c.header}}
+		if got := address(r, trusted); got != c.want {
+			t.Errorf("%s with %q counts as %s, not %s", c.remote, c.header, got, c.want)
 		}
 	}
 }

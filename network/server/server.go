@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -60,6 +61,9 @@ type Options struct {
 	// MaxUnpublished is how many records may wait to be published; zero:
 	// DefaultMaxUnpublished; negative: without a bound, where nobody publishes.
 	MaxUnpublished int
+	// TrustedProxies are networks of proxies in front, whose word about who asks is
+	// taken (X-Forwarded-For); none: headers about addresses are not read.
+	TrustedProxies []netip.Prefix
 	AddressRate    *Rate // of requests that nobody known sends; nil: DefaultAddressRate
 	PersonRate     *Rate
 	NodeRate       *Rate

@@ -30,6 +30,7 @@ type serveFlags struct {
 	addressRate float64
 	personRate  float64
 	nodeRate    float64
+	proxies     []string
 	signIn      signInFlags
 	agent       agentFlags
 }
@@ -45,6 +46,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.addressRate, "address-rate", server.DefaultAddressRate.PerSecond, "requests a second of one address that nobody known sends: log-ins, enrolments, wrong tokens; 0: without a limit")
 	fs.Float64Var(&f.personRate, "person-rate", server.DefaultPersonRate.PerSecond, "requests a second of one person or token; 0: without a limit")
 	fs.Float64Var(&f.nodeRate, "node-rate", server.DefaultNodeRate.PerSecond, "requests a second of one node; 0: without a limit")
+	fs.StringSliceVar(&f.proxies, "trusted-proxy", nil, "`networks` (CIDR) of proxies in front: who comes through them is counted by what they say in X-Forwarded-For, read from its right")
 	f.signIn.register(fs)
 	f.agent.register(fs)
 }
@@ -94,8 +96,13 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 	if w.publish {
 		waiting = 0
 	}
+	proxies, err := networks("--trusted-proxy", f.proxies)
+	if err != nil {
+		return err
+	}
 	o := server.Options{
-		Store: st, Identity: id, Evidence: w.evidence, Decider: w.decider, Rules: w.decider, Mounts: w.mounts,
+		TrustedProxies: proxies,
+		Store:          st, Identity: id, Evidence: w.evidence, Decider: w.decider, Rules: w.decider, Mounts: w.mounts,
 		Ready: w.decider.Ready, Decisions: w.decider.Metrics,
 		Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: waiting,
 		AddressRate: limit(f.addressRate, server.DefaultAddressRate), PersonRate: limit(f.personRate, server.DefaultPersonRate), NodeRate: limit(f.nodeRate, server.DefaultNodeRate),

@@ -165,11 +165,7 @@ func (f *initFlags) run(ctx context.Context, w io.Writer) error {
 	if f.origin != "" && f.origin != id.Origin {
 		return fmt.Errorf("--origin %s: the server in this state directory is %s already, and its nodes know it by that name", f.origin, id.Origin)
 	}
-	secret, err := server.CreateAdmin(ctx, st.RecordedBy(id.Record), "admin", time.Now())
-	if err != nil {
-		return err
-	}
-	if err := writeToken(f.adminTokenFile, secret); err != nil {
+	if err := writeToken(f.adminTokenFile, func() (string, error) { return server.CreateAdmin(ctx, st.RecordedBy(id.Record), "admin", time.Now()) }); err != nil {
 		return fmt.Errorf("--admin-token-file: %w", err)
 	}
 	dir, err := f.dir()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/network/store"
 )
 
 // run runs the command as the program does.
@@ -147,6 +148,21 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}
 }
 
+// tokensIn counts the enrolment tokens of a database.
+func tokensIn(t *testing.T, url string) int {
+	t.Helper()
+	db, st, err := open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tokens, err := st.EnrolmentTokens(t.Context(), store.Scope{All: true}, store.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(tokens)
+}
+
 // The whole way: a server that was just made answers, makes a token and ends in
 // order.
 func TestServe(t *testing.T) {
@@ -185,6 +201,26 @@ func TestServe(t *testing.T) {
 	out := filepath.Join(dir, "enrol")
 	if code, printed, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "me", "--out", out); code != 0 || printed != "" {
 		t.Errorf("%d %q %s", code, printed, stderr)
+	}
+	// The file is there: no token is made that would have nowhere to go. One that the
+	// server refuses leaves no file.
+	made := func() int {
+		t.Helper()
+		code, printed, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "me", "--out", out)
+		if code != 1 || printed != "" || !strings.Contains(stderr, "is there already") {
+			t.Errorf("%d %q %s", code, printed, stderr)
+		}
+		return tokensIn(t, db)
+	}
+	if n := made(); n != 2 {
+		t.Errorf("%d tokens were made; one was printed and one is in the file", n)
+	}
+	none := filepath.Join(dir, "none")
+	if code, _, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "Not A Name", "--out", none); code != 1 || stderr == "" {
+		t.Errorf("%d %s", code, stderr)
+	}
+	if _, err := os.Lstat(none); !os.IsNotExist(err) {
+		t.Errorf("a token that was refused left a file: %v", err)
 	}
 	if code, printed, stderr := run(t, "server", "policy", "show", "--server", url, "--token-file", admin); code != 0 || !strings.Contains(printed, "assay/policy/v1") {
 		t.Errorf("%d %q %s", code, printed, stderr)

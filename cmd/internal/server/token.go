@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
@@ -47,21 +48,27 @@ The token is printed once, and nothing else is: the server has only its hash. Wi
 				return err
 			}
 			seconds := int(valid / time.Second)
-			r, err := c.CreateEnrolmentTokenWithResponse(cmd.Context(), api.NewEnrolmentToken{Owner: owner, Seconds: &seconds})
-			if err != nil {
-				return c.Answer(nil, nil, err)
+			ask := func() (string, error) {
+				r, err := c.CreateEnrolmentTokenWithResponse(cmd.Context(), api.NewEnrolmentToken{Owner: owner, Seconds: &seconds})
+				if err != nil {
+					return "", c.Answer(nil, nil, err)
+				}
+				if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
+					return "", err
+				}
+				if r.JSON201 == nil {
+					return "", errors.New("the server's answer has no token")
+				}
+				return r.JSON201.Token, nil
 			}
-			if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
-				return err
+			if out != "" {
+				return writeToken(out, ask)
 			}
-			if r.JSON201 == nil {
-				return errors.New("the server's answer has no token")
+			token, err := ask()
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), token)
 			}
-			if out == "" {
-				fmt.Fprintln(cmd.OutOrStdout(), r.JSON201.Token)
-				return nil
-			}
-			return writeToken(out, r.JSON201.Token)
+			return err
 		},
 	}
 	f.Register(cmd.Flags())
@@ -71,9 +78,16 @@ The token is printed once, and nothing else is: the server has only its hash. Wi
 	return cmd
 }
 
-// writeToken writes a secret to a new file that only its owner can read.
-func writeToken(path, token string) error {
-	err := disk.Create(path, 0o600, disk.Bytes([]byte(token+"\n")))
+// writeToken writes a secret to a new file that only its owner can read. The file is
+// made first: a token that was made and has nowhere to go would be lost, and valid.
+func writeToken(path string, get func() (string, error)) error {
+	err := disk.Create(path, 0o600, func(w io.Writer) error {
+		token, err := get()
+		if err == nil {
+			_, err = fmt.Fprintln(w, token)
+		}
+		return err
+	})
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already: name a new file, or move the old one away yourself", path)
 	}

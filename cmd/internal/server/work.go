@@ -162,13 +162,21 @@ func (f *workFlags) hooks(o *decide.Options) error {
 		}
 	}
 	var d egress.Dialer
-	for _, text := range f.allow {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return fmt.Errorf("--allow-network %s: it is no network, as 10.0.0.0/8", text)
-		}
-		d.Allow = append(d.Allow, p)
+	if d.Allow, err = networks("--allow-network", f.allow); err != nil {
+		return err
 	}
 	o.Client = egress.Client(&d, 30*time.Second)
 	return nil
+}
+
+// networks reads a flag's list of networks.
+func networks(flag string, texts []string) (out []netip.Prefix, err error) {
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: it is no network, as 10.0.0.0/8", flag, text)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
 }
