@@ -92,7 +92,7 @@ func TestRestoredWaitsForAPerson(t *testing.T) {
 	if n.Admission != Quarantined || n.Contact != Silent || n.Version != 9 || n.Override != nil || n.Reasons[0] != "too slow" {
 		t.Fatalf("%+v", n)
 	}
-	b := Breaker{}.Recount([]Node{n})
+	b := Breaker{Members: 1, Out: 1}
 	for range 100 {
 		now = now.Add(24 * time.Hour)
 		for _, k := range []Kind{EventHeartbeat, EventTick} {

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -228,7 +227,7 @@ func (r *Replay) Finish(ctx context.Context) (Replayed, error) {
 			r.out.Nodes++
 		}
 	}
-	return r.out, r.recount(ctx)
+	return r.out, r.decider.recount(ctx, r.decider.now())
 }
 
 // settle is for one node or replica. One that the database does not know has its
@@ -247,53 +246,10 @@ func (r *Replay) settle(ctx context.Context, p control.Policy, of subject, moves
 	if next.Version == s.node.Version {
 		return false, nil
 	}
-	facts, err := factsOf(next)
+	facts, err := factsOf(h, next)
 	if err != nil {
 		return false, err
 	}
-	var due []store.Due
-	if of.replica == "" {
-		due = []store.Due{{Kind: dueTick, Subject: of.node, At: control.Due(p, next)}}
-	}
+	due := []store.Due{{Kind: dueTick, Subject: subjectOf(of.node, of.replica), At: r.decider.dueOf(h, p, next, now)}}
 	return true, r.decider.store.RestoreFacts(ctx, of.node, of.replica, s.row.Version, facts, due, now)
-}
-
-// recount makes the breaker's counts anew.
-func (r *Replay) recount(ctx context.Context) error {
-	var nodes []control.Node
-	for page := (store.Page{Limit: 1000}); ; {
-		rows, err := r.decider.store.Nodes(ctx, everybody, store.NodeFilter{}, page)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			var n control.Node
-			if err := json.Unmarshal(row.State, &n); err != nil {
-				return fmt.Errorf("the state of node %s: %w", row.ID, err)
-			}
-			nodes = append(nodes, n)
-			page.After = row.ID
-		}
-		if len(rows) < page.Limit {
-			break
-		}
-	}
-	row, err := r.decider.store.Breaker(ctx)
-	if err != nil {
-		return err
-	}
-	var b control.Breaker
-	if err := json.Unmarshal(row.Body, &b); err != nil {
-		return fmt.Errorf("the breaker: %w", err)
-	}
-	b.Version = row.Version
-	next := b.Recount(nodes)
-	if next == b {
-		return nil
-	}
-	body, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	return r.decider.store.SetBreaker(ctx, row.Version, body, r.decider.now(), store.Trail{})
 }
