@@ -12,8 +12,10 @@ import (
 // byHand are variables that only a person sets; the tests that read them run
 // without them as well.
 var byHand = map[string]string{
+	"ASSAY_RECORD":      "keeps the requests of an agent, at a release",
 	"ASSAY_SCREENSHOTS": "keeps the pictures of pages and plots",
 	"ASSAY_STATEMENTS":  "makes a test of the ledger shorter for who works on it",
+	"ASSAY_STORM_SEED":  "repeats a storm",
 }
 
 var (
