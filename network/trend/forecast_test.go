@@ -84,7 +84,7 @@ func TestForecastHolds(t *testing.T) {
 	}
 	t.Logf("seed 9: %d networks, 28 days ahead: %.1f %% of %d days within the 95 %% interval (day 28: %.1f %%), mean error on day 28 %.1f %%; of %d that exceeded it, %d between the earliest and the latest day",
 		networks, 100*covered, n, 100*float64(inside[28])/float64(all[28]), 100*total/float64(len(errors)), crossed, within)
-	if covered < 0.9 || covered > 0.995 {
+	if !(covered >= 0.9 && covered <= 0.995) {
 		t.Errorf("the 95 %% interval holds %.1f %%", 100*covered)
 	}
 	if within < crossed*8/10 {

@@ -29,7 +29,7 @@ func TestRunLengths(t *testing.T) {
 				z = w.split()
 			}
 		}
-		if got := float64(steps) / runs; math.Abs(got/row.reports-1) > 0.25 {
+		if got := float64(steps) / runs; !(math.Abs(got/row.reports-1) <= 0.25) {
 			t.Errorf("%g is exceeded after %.0f reports, and the table says %g", row.height, got, row.reports)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAnotherConfigurationIsNoChange(t *testing.T) {
 	for i := 100; i < 200; i++ {
 		h[i].Value /= 2
 	}
-	if v := Changes(Throughput, Latest(h), Default()); len(v.Changes) != 1 || math.Abs(v.Changes[0].Shift+0.5) > 0.02 || v.Changes[0].Drift {
+	if v := Changes(Throughput, Latest(h), Default()); len(v.Changes) != 1 || !(math.Abs(v.Changes[0].Shift+0.5) <= 0.02) || v.Changes[0].Drift {
 		t.Fatalf("the same configuration: %+v", v)
 	}
 	for i := 100; i < 200; i++ {
@@ -168,7 +168,7 @@ func TestOutlier(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 44))
 	peers := batch(rng, 20, 0, 0)
 	own := []float64{850, 852, 848, 851, 849}
-	if a := AgainstPeers(Throughput, own, peers, Default()); !a.Outlier || math.Abs(a.Shift+0.15) > 0.02 {
+	if a := AgainstPeers(Throughput, own, peers, Default()); !a.Outlier || !(math.Abs(a.Shift+0.15) <= 0.02) {
 		t.Errorf("%+v", a)
 	}
 	if a := AgainstPeers(Throughput, []float64{985, 990, 995, 1000, 1005}, peers, Default()); a.Outlier {

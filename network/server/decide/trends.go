@@ -106,7 +106,7 @@ func traitsOf(m assay.Manifest) map[string]string {
 		if len(g.Serial) <= serialPrefix {
 			return ""
 		}
-		return g.Serial[:serialPrefix] + "…"
+		return foreign.Cut(g.Serial, serialPrefix)
 	})
 	if v := foreign.Line(m.Engine.Version, 60); v != "" {
 		traits["engine version"] = v
