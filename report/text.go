@@ -154,7 +154,7 @@ func textTable(b *bufio.Writer, t Table) {
 				indent += len(gap)
 			}
 			if i == last && t.Line > 0 {
-				line.WriteString(cut(cell(i), max(t.Line-indent, minCut)))
+				line.WriteString(foreign.Line(cell(i), max(t.Line-indent, minCut)))
 				break
 			}
 			if i == last && t.Columns[i].Words {
@@ -179,14 +179,6 @@ func textTable(b *bufio.Writer, t Table) {
 
 // minCut is what is left of a column for which a line has no room.
 const minCut = 8
-
-// cut makes a text of at most width letters.
-func cut(s string, width int) string {
-	if r := []rune(s); len(r) > width {
-		return string(r[:width-1]) + "…"
-	}
-	return s
-}
 
 func pad(s string, width int, left bool) string {
 	fill := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))

@@ -150,7 +150,7 @@ func (c *Config) Validate() error {
 		bad("server.spread is a second to an hour; a minute is usual")
 	}
 	if c.State == "" {
-		bad("state: name a directory that the agent keeps its key, its outbox and its runs in")
+		bad("state, or --state: name a directory that the agent keeps its key, its outbox and its runs in")
 	}
 	if c.Engine.BaseURL != assay.MaskURLs(c.Engine.BaseURL) {
 		bad("engine.base_url holds a user or a password, which would be recorded; use engine.api_key_file")

@@ -53,7 +53,7 @@ func NewDirectory(o DirectoryOptions) (*Directory, error) {
 	}
 	lock, err := disk.Lock(filepath.Join(o.Dir, "lock"))
 	if err != nil {
-		return nil, fmt.Errorf("directory of evidence %s: %w; several servers need object storage", o.Dir, err)
+		return nil, fmt.Errorf("directory of evidence %s: %w; it is for one server, as an SQLite file is: several need object storage and PostgreSQL", o.Dir, err)
 	}
 	root, err := os.OpenRoot(o.Dir)
 	if err == nil {

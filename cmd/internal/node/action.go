@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/remote"
 	"github.com/assay-bench/assay/network/api"
 )
 
@@ -46,7 +47,7 @@ over. There is no override that admits.`},
 
 // actFlags are those of a decision.
 type actFlags struct {
-	flags
+	remote.Output
 	reason, replica, state string
 	within, timeout        time.Duration
 	wait                   bool
@@ -65,7 +66,7 @@ refused does not keep the others from being tried; then the exit code is 1.` + a
 		Args: cli.Takes(1, cli.Any, "nodes' ids or hosts"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, a, args) },
 	}
-	f.register(cmd)
+	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, in words")
 	cmd.Flags().StringVar(&f.replica, "replica", "", "only this replica of the node")
 	if a.drain {
@@ -85,7 +86,7 @@ func (f *actFlags) run(cmd *cobra.Command, a action, words []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.open()
+	c, err := f.Open()
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (f *actFlags) run(cmd *cobra.Command, a action, words []string) error {
 	if f.wait {
 		waited = f.await(cmd.Context(), c, out, cmd.ErrOrStderr())
 	}
-	return errors.Join(tell(cmd.OutOrStdout(), f.format, out), waited)
+	return errors.Join(tell(cmd.OutOrStdout(), f.JSON(), out), waited)
 }
 
 // maxTime is the longest time that the API takes.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/remote"
 	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/report"
 )
@@ -17,7 +18,7 @@ import (
 const maxShown = 20
 
 func newHistory() *cobra.Command {
-	var f flags
+	var f remote.Output
 	var metric string
 	var days int
 	cmd := &cobra.Command{
@@ -27,7 +28,7 @@ func newHistory() *cobra.Command {
 it stands among its peers, and its last reports. docs/trends.md explains it.`,
 		Args: cli.Takes(1, 1, "a node's id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.open()
+			c, err := f.Open()
 			if err != nil {
 				return err
 			}
@@ -45,13 +46,13 @@ it stands among its peers, and its last reports. docs/trends.md explains it.`,
 			if r.JSON200 == nil {
 				return errors.New("the server's answer is no history")
 			}
-			if f.format == formatJSON {
+			if f.JSON() {
 				return cli.WriteJSON(cmd.OutOrStdout(), r.JSON200)
 			}
 			return report.Text(cmd.OutOrStdout(), historyPage(args[0], *r.JSON200))
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&metric, "metric", string(api.TrendMetricOutputTokensPerSecond), "output_tokens_per_second, tpot_p50_ms, ttft_p99_ms or tokens_per_joule")
 	cmd.Flags().IntVar(&days, "days", 92, "how far to look back")
 	return cmd
@@ -99,7 +100,7 @@ func historyPage(node string, h api.History) report.Page {
 }
 
 func newAnomalies() *cobra.Command {
-	var f flags
+	var f remote.Output
 	var kind string
 	var limit int
 	cmd := &cobra.Command{
@@ -107,7 +108,7 @@ func newAnomalies() *cobra.Command {
 		Short: "List what was found in nodes' histories, newest first",
 		Args:  cli.Takes(0, 1, "a node's id, or nothing for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.open()
+			c, err := f.Open()
 			if err != nil {
 				return err
 			}
@@ -128,13 +129,13 @@ func newAnomalies() *cobra.Command {
 			if r.JSON200 == nil {
 				return errors.New("the server's answer is no list of anomalies")
 			}
-			if f.format == formatJSON {
+			if f.JSON() {
 				return cli.WriteJSON(cmd.OutOrStdout(), *r.JSON200)
 			}
 			return report.Text(cmd.OutOrStdout(), anomaliesPage(*r.JSON200))
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&kind, "kind", "", "only those of this kind, as performance_drop")
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most so `many`")
 	return cmd

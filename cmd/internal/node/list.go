@@ -19,7 +19,7 @@ import (
 
 // listFlags are those of a list.
 type listFlags struct {
-	flags
+	remote.Output
 	owner, state, contact, intent string
 	routable, all, ids            bool
 	waitFor                       int
@@ -43,7 +43,7 @@ listed; 1 used wrongly, or the server refused; 2 fewer than N when the time was 
 			if err != nil {
 				return err
 			}
-			c, err := f.open()
+			c, err := f.Open()
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ listed; 1 used wrongly, or the server refused; 2 fewer than N when the time was 
 			return errors.Join(waited, f.print(cmd.Context(), c, cmd.OutOrStdout(), nodes, hidden))
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd.Flags())
 	fs := cmd.Flags()
 	fs.StringVar(&f.owner, "owner", "", "only those of this owner")
 	fs.StringVar(&f.state, "state", "", "only those in this state of admission")
@@ -138,7 +138,7 @@ func (f *listFlags) print(ctx context.Context, c *remote.Client, w io.Writer, no
 			}
 		}
 		return nil
-	case f.format == formatJSON:
+	case f.JSON():
 		return cli.WriteJSON(w, nodes)
 	}
 	return report.Text(w, listPage(nodes, hidden, held(ctx, c), cli.TerminalWidth(w), time.Now()))

@@ -6,34 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/assay-bench/assay/cmd/internal/cli"
-	"github.com/assay-bench/assay/cmd/internal/cli/remote"
 )
-
-// Formats of --format.
-const (
-	formatText = "text"
-	formatJSON = "json"
-)
-
-type flags struct {
-	remote.Flags
-	format string
-}
-
-func (f *flags) register(cmd *cobra.Command) {
-	f.Register(cmd.Flags())
-	cmd.Flags().StringVar(&f.format, "format", formatText, "of the answer: text or json")
-}
-
-// open checks the format and makes the client.
-func (f *flags) open() (*remote.Client, error) {
-	if f.format != formatText && f.format != formatJSON {
-		return nil, cli.BadFormat(f.format)
-	}
-	return f.Open()
-}
 
 // New is the command "node".
 func New() *cobra.Command {

@@ -166,13 +166,13 @@ func changed(kind api.ActionAction, was, is facts) (result, why string) {
 }
 
 // tell prints what became of each node. What was not done is an error.
-func tell(w io.Writer, format string, all []outcome) error {
+func tell(w io.Writer, asJSON bool, all []outcome) error {
 	counts := map[string]int{}
 	for _, o := range all {
 		counts[o.Outcome]++
 	}
 	missed := counts[refused] + counts[untried]
-	if format == formatJSON {
+	if asJSON {
 		if err := cli.WriteJSON(w, all); err != nil {
 			return err
 		}

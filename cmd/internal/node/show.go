@@ -9,18 +9,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/remote"
 	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/report"
 )
 
 func newShow() *cobra.Command {
-	var f flags
+	var f remote.Output
 	cmd := &cobra.Command{
 		Use:   "show NODE",
 		Short: "Show one node, and what was decided about it last",
 		Args:  cli.Takes(1, 1, "a node's id or host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := f.open()
+			c, err := f.Open()
 			if err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ func newShow() *cobra.Command {
 			if tr.JSON200 == nil {
 				return errors.New("the server's answer has no decisions")
 			}
-			if f.format == formatJSON {
+			if f.JSON() {
 				return cli.WriteJSON(cmd.OutOrStdout(), struct {
 					api.NodeDetail
 					Transitions []api.Transition `json:"transitions"`
@@ -48,7 +49,7 @@ func newShow() *cobra.Command {
 			return report.Text(cmd.OutOrStdout(), showPage(d, *tr.JSON200))
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd.Flags())
 	return cmd
 }
 

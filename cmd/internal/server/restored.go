@@ -49,7 +49,7 @@ Exit codes: 0 done; 1 used wrongly; 2 Kafka or the database could not be read;
 }
 
 func (f *restoredFlags) run(ctx context.Context, w io.Writer) error {
-	db, st, err := open(ctx, f.database)
+	db, st, err := openOld(ctx, f.database)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 	if err := f.listen.Check(); err != nil {
 		return err
 	}
-	db, st, err := open(ctx, f.database)
+	db, st, err := openOld(ctx, f.database)
 	if err != nil {
 		return err
 	}

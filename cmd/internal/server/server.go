@@ -17,6 +17,7 @@ import (
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/internal/database"
+	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/network/server"
 	"github.com/assay-bench/assay/network/store"
 )
@@ -39,7 +40,7 @@ any number of them. An address that others reach needs --tls-cert and --tls-key;
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f.register(cmd.Flags())
-	cmd.AddCommand(newInit(), newMigrate(), newRestored(), newToken(), newPolicy(), newCapacity(), newPlace())
+	cmd.AddCommand(newInit(), newMigrate(), newRestored(), newToken(), newAccess(), newAudit(), newBreaker(), newPolicy(), newCapacity(), newPlace())
 	return cmd
 }
 
@@ -55,6 +56,17 @@ func open(ctx context.Context, url string) (*database.DB, *store.Store, error) {
 	return db, store.New(db), nil
 }
 
+// openOld opens a database that has to be there: a name that was mistyped makes no
+// new file.
+func openOld(ctx context.Context, url string) (*database.DB, *store.Store, error) {
+	if file, ok := strings.CutPrefix(url, "sqlite:"); ok && file != "" {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("--database: there is no file %s: \"assay server init\" makes a new one", file)
+		}
+	}
+	return open(ctx, url)
+}
+
 func newMigrate() *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
@@ -65,7 +77,7 @@ of its own version and of the next one: so migrate first, with the new program, 
 exchange the servers one by one after it.`,
 		Args: cli.Takes(0, 0, "no words"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, st, err := open(cmd.Context(), url)
+			db, st, err := openOld(cmd.Context(), url)
 			if err != nil {
 				return err
 			}
@@ -105,7 +117,8 @@ an API token that may everything in a new file that only you can read. The token
 printed nowhere, and the server keeps only its hash.
 
 What is there stays: run it again to get another admin's token in place of a lost
-one. All processes of one network need the same state directory.`,
+one, which is good until it is revoked: "assay server access list" has its id, and
+"assay server access revoke" takes it back. An admin's token ends after ten years. All processes of one network need the same state directory.`,
 		Args: cli.Takes(0, 0, "no words"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
@@ -172,7 +185,10 @@ func (f *initFlags) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "the server is %s; its keys are in %s\nthe admin's token is in %s\n\n", id.Origin, dir, f.adminTokenFile)
+	fmt.Fprintf(w, "the server is %s; its keys are in %s\nthe admin's token is in %s\n", id.Origin, dir, f.adminTokenFile)
+	if err := admins(ctx, st, w); err != nil {
+		return err
+	}
 	if id.EnrolKey.SelfSigned() {
 		fmt.Fprintf(w, `Its keys vouch for themselves. Where an authority is trusted, have it certify both,
 and put what it signed in their place:
@@ -183,3 +199,35 @@ and put what it signed in their place:
 	}
 	return nil
 }
+
+// admins says until when the new admin's token is good, and which others are: a
+// token that was lost is somebody's.
+func admins(ctx context.Context, st *store.Store, w io.Writer) error {
+	tokens, err := st.Tokens(ctx, store.Scope{All: true}, store.Page{Limit: 1000})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var good []store.Token // the newest first
+	for _, t := range tokens {
+		if t.Role == string(api.RoleAdmin) && t.Revoked.IsZero() && t.Expires.After(now) {
+			good = append(good, t)
+		}
+	}
+	if len(good) == 0 {
+		return errors.New("the admin's token that was made is not in the database")
+	}
+	fmt.Fprintf(w, "it ends %s; \"assay server access revoke %s\" ends it at once\n", stamp(good[0].Expires), good[0].ID)
+	if others := good[1:]; len(others) > 0 {
+		ids := make([]string, 0, maxAdmins)
+		for _, t := range others[:min(len(others), maxAdmins)] {
+			ids = append(ids, t.ID)
+		}
+		fmt.Fprintf(w, "%d other admins' tokens are still good. Those that were lost are ended by\n  assay server access revoke %s\n", len(others), strings.Join(ids, " "))
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// maxAdmins bounds how many tokens are named.
+const maxAdmins = 10

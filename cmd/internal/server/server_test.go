@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/network/server/decide"
+	"github.com/assay-bench/assay/network/server/webhook"
 	"github.com/assay-bench/assay/network/store"
 )
 
@@ -56,8 +58,11 @@ func TestInit(t *testing.T) {
 	}
 	// Another admin's token in place of a lost one; the keys stay.
 	before := tree(t, filepath.Join(dir, "a.db.keys"))
-	if code, _, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", token+"2"); code != 0 {
-		t.Errorf("%d %s", code, stderr)
+	if !strings.Contains(stdout, "it ends 20") || strings.Contains(stdout, "still good") {
+		t.Errorf("when the token ends:\n%s", stdout)
+	}
+	if code, stdout, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", token+"2"); code != 0 || !strings.Contains(stdout, "1 other admins' tokens are still good") {
+		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
 	if after := tree(t, filepath.Join(dir, "a.db.keys")); after != before {
 		t.Error("the keys were replaced")
@@ -233,5 +238,44 @@ func TestServe(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
+	}
+}
+
+// A name that was mistyped makes no database.
+func TestNoNewFileByMistake(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "none.db")
+	for _, args := range [][]string{{"server"}, {"server", "migrate"}, {"server", "restored"}} {
+		code, _, stderr := run(t, append(args, "--database", "sqlite:"+file)...)
+		if code != 1 || !strings.Contains(stderr, "there is no file") {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+	}
+	if _, err := os.Lstat(file); err == nil {
+		t.Error("it made one")
+	}
+}
+
+// What no message can reach is known before one is sent.
+func TestWebhooksThatNothingReaches(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("s", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		url   string
+		allow []string
+		fails bool
+	}{
+		{"http://127.0.0.1:1/in", nil, true},
+		{"http://localhost:1/in", nil, true},
+		{"https://[fe80::1]/in", nil, true},
+		{"http://127.0.0.1:1/in", []string{"127.0.0.0/8"}, false},
+		{"https://pager.example/in", nil, false},
+	} {
+		f := workFlags{webhooks: []string{"page=" + c.url}, webhookSecret: secret, allow: c.allow}
+		err := f.hooks(&decide.Options{Webhooks: webhook.Targets{}})
+		if (err != nil) != c.fails || c.fails && !strings.Contains(err.Error(), "--allow-network") {
+			t.Errorf("%s %v: %v", c.url, c.allow, err)
+		}
 	}
 }

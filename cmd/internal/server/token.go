@@ -18,9 +18,11 @@ import (
 func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make tokens that take in nodes",
+		Short: "Enrolment tokens: make, list and revoke what takes in nodes",
+		Long: `Make, list and revoke tokens that take in one node each: a client of a server. What
+people's programs ask with is made by "assay server access".`,
 	}
-	cmd.AddCommand(newTokenCreate())
+	cmd.AddCommand(newTokenCreate(), enrolmentTokens.newList("List enrolment tokens, without their secrets"), enrolmentTokens.newRevoke("Take enrolment tokens back"))
 	return cmd
 }
 

@@ -166,6 +166,25 @@ func (f *workFlags) hooks(o *decide.Options) error {
 		return err
 	}
 	o.Client = egress.Client(&d, 30*time.Second)
+	return reachable(o.Webhooks, &d)
+}
+
+// reachable refuses a webhook whose address no message could ever reach. What a
+// name leads to is only known when it is sent.
+func reachable(to webhook.Targets, d *egress.Dialer) error {
+	for kind, address := range to {
+		u, err := url.Parse(address)
+		if err != nil {
+			return fmt.Errorf("--webhook %s: its URL is none", kind)
+		}
+		host := u.Hostname()
+		if host == "localhost" {
+			host = "127.0.0.1"
+		}
+		if a, err := netip.ParseAddr(host); err == nil && !d.Allowed(a) {
+			return fmt.Errorf("--webhook %s: %s is in no network that the server may connect to: allow it with --allow-network %s if it is meant", kind, u.Hostname(), netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
 	return nil
 }
 
