@@ -10,7 +10,7 @@ type fixed struct {
 }
 
 func newFixed(c Config, g *gauges) *fixed {
-	return &fixed{ttft: int64(c.TTFT), itl: int64(c.ITL), chunk: c.TokensPerChunk, wear: c.Faults.wear(), g: g}
+	return &fixed{ttft: int64(c.TTFT), itl: int64(c.ITL), chunk: c.TokensPerChunk, wear: c.Faults.wear(g), g: g}
 }
 
 func (f *fixed) admit(q *sequence) {

@@ -54,9 +54,11 @@ type law interface {
 // when the sequence's reply is over and no more tokens are wanted.
 type give func(q *sequence, n int, due int64) bool
 
-// gauges are what a law tells the metrics page.
+// gauges are what a law tells the metrics page, and what it is told meanwhile.
 type gauges struct {
 	running, waiting, reserved, preempted atomic.Int64
+
+	slow atomic.Uint64 // gaps are this many times as long: the bits of a float64; 0: as they were
 }
 
 // wear is how an engine gets slower with time.
@@ -64,18 +66,22 @@ type wear struct {
 	drift  float64 // ratio a minute
 	slowAt int64
 	slowBy float64 // 0: never
+	g      *gauges
 }
 
-func (f Faults) wear() wear { return wear{f.Drift, int64(f.SlowAt), f.SlowBy} }
+func (f Faults) wear(g *gauges) wear { return wear{f.Drift, int64(f.SlowAt), f.SlowBy, g} }
 
 // none reports whether gaps are what they always were.
-func (w wear) none() bool { return w.drift == 0 && w.slowBy == 0 }
+func (w wear) none() bool { return w.drift == 0 && w.slowBy == 0 && w.g.slow.Load() == 0 }
 
 // stretch is a gap that starts at the given time, made longer.
 func (w wear) stretch(gap float64, at int64) float64 {
 	gap *= 1 + w.drift*float64(at)/float64(time.Minute)
 	if w.slowBy != 0 && at >= w.slowAt {
 		gap *= w.slowBy
+	}
+	if by := math.Float64frombits(w.g.slow.Load()); by > 0 {
+		gap *= by
 	}
 	return gap
 }

@@ -24,7 +24,7 @@ type loop struct {
 }
 
 func newLoop(c Config, g *gauges) *loop {
-	return &loop{b: c.Batching, wear: c.Faults.wear(), g: g}
+	return &loop{b: c.Batching, wear: c.Faults.wear(g), g: g}
 }
 
 func (l *loop) admit(q *sequence) {

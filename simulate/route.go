@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func (e *Engine) route(req *http.Request, body []byte) (*reply, plain) {
 		return nil, failure("", http.StatusNotFound, "no such path: %s", path)
 	}
 	switch path {
-	case "/v1/chat/completions", "/v1/completions", "/api/generate", "/api/chat", "/api/show", "/control/stall":
+	case "/v1/chat/completions", "/v1/completions", "/api/generate", "/api/chat", "/api/show", "/control/stall", "/control/slow":
 		method = http.MethodPost
 	case "/v1/models", "/api/tags", "/api/ps", "/api/version", "/health", "/metrics", "/version", "/truth", "/":
 	default:
@@ -101,6 +102,8 @@ func (e *Engine) route(req *http.Request, body []byte) (*reply, plain) {
 		return nil, plain{http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", "", e.metrics()}
 	case "/control/stall":
 		return nil, e.control(req)
+	case "/control/slow":
+		return nil, e.slow(req)
 	case "/version", "/api/version":
 		return nil, object(map[string]string{"version": "0.0.0-simulated"})
 	}
@@ -176,6 +179,19 @@ func (e *Engine) show(body []byte) plain {
 		"capabilities": []string{"completion"},
 	})
 }
+
+// slow makes all gaps from now on longer, or what they were.
+func (e *Engine) slow(req *http.Request) plain {
+	by, err := strconv.ParseFloat(req.URL.Query().Get("by"), 64)
+	if err != nil || !(by >= 1 && by <= maxSlow) {
+		return failure(req.URL.Path, http.StatusBadRequest, "by: want 1 to %d", maxSlow)
+	}
+	e.gauges.slow.Store(math.Float64bits(by))
+	return object(map[string]float64{"slower_by": by})
+}
+
+// maxSlow bounds how much slower an engine gets on demand.
+const maxSlow = 1000
 
 func (e *Engine) control(req *http.Request) plain {
 	ms, err := strconv.ParseInt(req.URL.Query().Get("ms"), 10, 64)

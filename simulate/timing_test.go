@@ -200,6 +200,32 @@ func TestPlannedStall(t *testing.T) {
 	}
 }
 
+// An engine gets slower on demand, and what it was again.
+func TestSlowOnDemand(t *testing.T) {
+	for _, law := range []Law{LawFixed, LawBatching} {
+		c := quick()
+		c.Law, c.TTFT, c.ITL = law, time.Millisecond, time.Millisecond
+		c.Batching = Batching{StepBase: time.Millisecond}
+		_, base := serve(t, c)
+		if res, body, err := post(t, client(t), base+"/control/slow?by=20", ""); err != nil || res.StatusCode != 200 || body != `{"slower_by":20}` {
+			t.Fatalf("%v %s", err, body)
+		}
+		began := time.Now()
+		if _, _, err := post(t, client(t), base+"/v1/completions", `{"prompt":"a","max_tokens":21,"stream":true}`); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < 300*time.Millisecond {
+			t.Errorf("law %v: 20 gaps of a millisecond, twenty times as long, took %s", law, took)
+		}
+	}
+	_, base := serve(t, quick())
+	for _, by := range []string{"", "0", "0.5", "-1", "NaN", "1e9"} {
+		if res, _, _ := post(t, client(t), base+"/control/slow?by="+by, ""); res.StatusCode != 400 {
+			t.Errorf("slower by %q: %d", by, res.StatusCode)
+		}
+	}
+}
+
 // A client that does not read delays nobody, and loses nothing.
 func TestSlowReaderDelaysNobody(t *testing.T) {
 	c := quick()

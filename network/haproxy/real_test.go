@@ -32,8 +32,15 @@ type router struct {
 	asked   map[string]int
 }
 
-// start runs an HAProxy by the example in deploy, with other addresses.
+// start runs an HAProxy by the example in deploy, with other addresses and an agent
+// that answers what the test says.
 func start(t *testing.T, slots int, inter string) *router {
+	t.Helper()
+	return startWith(t, slots, inter, (*router).agent)
+}
+
+// startWith is start with another agent.
+func startWith(t *testing.T, slots int, inter string, agent func(*router, net.Listener)) *router {
 	t.Helper()
 	parttest.Install(t, "haproxy")
 	dir, err := os.MkdirTemp("", "assay-haproxy") // a socket's path is short
@@ -46,7 +53,7 @@ func start(t *testing.T, slots int, inter string) *router {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	go r.agent(ln)
+	go agent(r, ln)
 	example, err := os.ReadFile(filepath.Join("..", "..", "deploy", "haproxy.cfg"))
 	if err != nil {
 		t.Fatal(err)

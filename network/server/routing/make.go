@@ -27,18 +27,31 @@ func readPolicy(row store.Policy) (control.Policy, error) {
 	return p, nil
 }
 
+// readStates reads the states that have changed. A replica with reports of its own
+// is weighed by the last of them; the node's may be of another replica.
+func (t *Table) readStates(rows []store.Route) {
+	states := make(map[string]state, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		st, known := t.states[r.ID]
+		if !known || st.node != r.NodeFacts.Version || st.replica != r.ReplicaFacts.Version {
+			st = stateOfRoute(*r)
+		}
+		states[r.ID] = st
+		if st.last != nil {
+			r.LastReport, r.ScoreLow = st.last.Run, st.last.Lower
+		}
+	}
+	t.states = states
+}
+
 // make weighs what was read.
 func (t *Table) make(at time.Time, rows []store.Route) *snapshot {
 	s := &snapshot{at: at, targets: make([]Target, 0, len(rows)), answers: make(map[string]string, len(rows))}
-	states := make(map[string]state, len(rows))
 	models := map[string][]int{} // places in targets
 	joints := make([]control.Node, 0, len(rows))
 	for _, r := range rows {
-		st, known := t.states[r.ID]
-		if !known || st.node != r.NodeFacts.Version || st.replica != r.ReplicaFacts.Version {
-			st = state{node: r.NodeFacts.Version, replica: r.ReplicaFacts.Version, joint: joint(r)}
-		}
-		states[r.ID] = st
+		st := t.states[r.ID]
 		target := Target{Route: r, Contact: st.joint.Contact, Member: st.joint.Member, Rotation: control.RotationOf(st.joint), Figures: t.reports[r.LastReport]}
 		target.NodeFacts.State, target.ReplicaFacts.State = nil, nil
 		var err error
@@ -50,7 +63,6 @@ func (t *Table) make(at time.Time, rows []store.Route) *snapshot {
 		s.targets = append(s.targets, target)
 		joints = append(joints, st.joint)
 	}
-	t.states = states
 	for _, places := range models {
 		candidates := make([]control.Candidate, len(places))
 		for i, p := range places {
@@ -78,22 +90,25 @@ func answer(t Target) string {
 	return answerDown
 }
 
-// joint is the state that counts for a replica. One that cannot be read is of a
-// node that nobody knows.
-func joint(r store.Route) control.Node {
+// stateOfRoute is the state that counts for a replica. One that cannot be read is of
+// a node that nobody knows.
+func stateOfRoute(r store.Route) state {
+	st := state{node: r.NodeFacts.Version, replica: r.ReplicaFacts.Version}
 	node, err := stateOf(r.NodeFacts)
 	if err != nil {
-		return control.Node{}
+		return st
 	}
-	if r.ReplicaFacts.Version == 0 {
-		return node
+	if r.ReplicaFacts.Version == 0 { // nothing was decided about it yet
+		st.joint = node
+		return st
 	}
 	r.ReplicaFacts.Contact = r.NodeFacts.Contact // one agent speaks for all of a node's
 	replica, err := stateOf(r.ReplicaFacts)
 	if err != nil {
-		return control.Node{}
+		return st
 	}
-	return control.Joint(node, &replica)
+	st.joint, st.last = control.Joint(node, &replica), replica.Last
+	return st
 }
 
 // stateOf is a state with the facts of its row.

@@ -89,6 +89,7 @@ type Table struct {
 type state struct {
 	node, replica int64 // versions
 	joint         control.Node
+	last          *control.LastReport // the replica's own; nil: its node's counts
 }
 
 // snapshot is the table at one time. It is never changed.
@@ -149,6 +150,7 @@ func (t *Table) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.readStates(rows)
 	if err := t.readReports(ctx, rows); err != nil {
 		return err
 	}

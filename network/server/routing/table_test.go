@@ -123,6 +123,15 @@ func TestTable(t *testing.T) {
 		t.Errorf("%d reports were read again", r.asked-asked)
 	}
 
+	// A replica's own report counts, and not another one's of its node.
+	own := 0.25
+	r.routes[0].ReplicaFacts = facts(control.Admitted, func(n *control.Node) { n.Last = &control.LastReport{Run: "r2", Lower: &own} })
+	r.routes[1].ScoreLow = &half
+	refresh()
+	want(map[int]string{1: "ready up 50%\n", 2: "ready up 100%\n"})
+	r.routes[0].ReplicaFacts, r.routes[1].ScoreLow = store.Facts{State: json.RawMessage("{}")}, nil
+	refresh()
+
 	// A state is read again when its version is another one.
 	r.routes[0].NodeFacts = facts(control.Degraded, func(n *control.Node) { n.Version = 2 })
 	r.routes[1].ScoreLow = &half
