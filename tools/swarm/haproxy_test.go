@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,9 +35,9 @@ const routedAgent = `
 profile: short
 scenario: short
 workload_profiles:
-  - {name: short, context_length: 64, expected_tokens: 16}
+  - {name: short, context_length: 64, expected_tokens: 8}
 test_scenarios:
-  - {name: short, pattern: parallel, duration: 6s, levels: [4]}
+  - {name: short, pattern: parallel, duration: 13s, levels: [4]}
 limits: {check_budget: 100%%, min_every: 1m}
 schedule: {every: 6h, jitter: 1m, on_start: false}
 check_budget: 100%%
@@ -244,8 +245,13 @@ type traffic struct {
 	done sync.WaitGroup
 
 	mu     sync.Mutex
-	ok     map[string]int // by slot
+	ok     []answered
 	failed []failed
+}
+
+type answered struct {
+	began time.Time
+	slot  string
 }
 
 type failed struct {
@@ -255,11 +261,12 @@ type failed struct {
 
 func (f *front) traffic(model string, clients int) *traffic {
 	ctx, stop := context.WithCancel(f.t.Context())
-	tr := &traffic{stop: stop, ok: map[string]int{}}
+	tr := &traffic{stop: stop}
 	body := fmt.Appendf(nil, `{"model":%q,"stream":true,"max_tokens":8,"messages":[{"role":"user","content":"one two three"}]}`, model)
 	for range clients {
 		tr.done.Go(func() {
 			for ctx.Err() == nil {
+				began := time.Now()
 				slot, err := send(ctx, f.url, body)
 				if ctx.Err() != nil {
 					return
@@ -268,7 +275,7 @@ func (f *front) traffic(model string, clients int) *traffic {
 				if err != nil {
 					tr.failed = append(tr.failed, failed{time.Now(), err.Error()})
 				} else {
-					tr.ok[slot]++
+					tr.ok = append(tr.ok, answered{began, slot})
 				}
 				tr.mu.Unlock()
 				time.Sleep(20 * time.Millisecond)
@@ -310,31 +317,29 @@ func send(ctx context.Context, url string, body []byte) (slot string, err error)
 	return resp.Header.Get("X-Slot"), nil
 }
 
-// served counts those that were answered by now, by slot.
-func (tr *traffic) served() map[string]int {
+// served counts those that began since then and were answered, by slot.
+func (tr *traffic) served(since time.Time) (by map[string]int, all int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	out := map[string]int{}
-	for k, v := range tr.ok {
-		out[k] = v
+	by = map[string]int{}
+	for _, a := range tr.ok {
+		if a.began.After(since) {
+			by[a.slot]++
+			all++
+		}
 	}
-	return out
+	return by, all
 }
 
-// flows waits until n more requests were answered, and gives those by slot.
+// flows waits until n requests that begin from now on were answered, and counts them
+// by slot.
 func (tr *traffic) flows(t *testing.T, n int) map[string]int {
 	t.Helper()
-	before := tr.served()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		more, all := map[string]int{}, 0
-		for k, v := range tr.served() {
-			if v > before[k] {
-				more[k] = v - before[k]
-				all += v - before[k]
-			}
-		}
+	since := time.Now()
+	for end := since.Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		by, all := tr.served(since)
 		if all >= n {
-			return more
+			return by
 		}
 		if time.Now().After(end) {
 			tr.mu.Lock()
@@ -383,10 +388,7 @@ func TestRealNetworkHAProxyRotation(t *testing.T) {
 	one, two := f.simulator(), f.simulator()
 	f.nodeOf(one, "")
 	f.nodeOf(two, "")
-	f.assay("node", "list", "--state", "pending", "--wait-for", "2", "--timeout", "5m")
-	for _, id := range strings.Fields(f.assay("node", "list", "-q")) {
-		f.approved(id)
-	}
+	f.approve(2)
 	f.becomes(one, "up")
 	f.becomes(two, "up")
 	tr := f.traffic("simulated", 4)
@@ -402,16 +404,14 @@ func TestRealNetworkHAProxyRotation(t *testing.T) {
 		t.Errorf("after a reload requests went to %v", by)
 	}
 
-	// The first has a baseline now, gets ten times as slow, and is found out.
+	// The first gets ten times as slow as it was when it was let in, and is found out.
 	first := f.routes()[one]
-	f.checked(first.Node)
 	f.slow(one, 10)
 	f.assay("node", "check", first.Node, "--reason", "how is it now?")
 	f.becomes(one, "drain")
 	var dead [][2]time.Time
 	onlySecond := func(when string) {
 		t.Helper()
-		tr.flows(t, 8) // those that began before it
 		if by := tr.flows(t, 20); len(by) != 1 {
 			t.Errorf("%s requests went to %v", when, by)
 		}
@@ -445,50 +445,21 @@ func TestRealNetworkHAProxyRotation(t *testing.T) {
 	}
 	tr.end()
 	outside, inside := tr.failures(dead)
-	all := 0
-	for _, n := range tr.served() {
-		all += n
-	}
-	t.Logf("%d requests answered, %v by slot; %d failed while HAProxy was dead, %d otherwise", all, tr.served(), inside, len(outside))
+	by, all := tr.served(time.Time{})
+	t.Logf("%d requests answered, %v by slot; %d failed while HAProxy was dead, %d otherwise", all, by, inside, len(outside))
 	for _, x := range outside {
 		t.Errorf("a request failed at %s: %s", x.at.Format(time.TimeOnly), x.why)
 	}
 }
 
-// approved approves a node, which the server may have been told before it had a report.
-func (f *front) approved(id string) {
+// approve approves so many nodes while their first check runs, so that what it
+// measures is what they are compared with later.
+func (f *front) approve(nodes int) {
 	f.t.Helper()
-	f.until1(id, "no baseline")
-	f.assay("node", "approve", id, "--reason", "the first of this network")
-}
-
-// until1 waits until a node's reasons have some words.
-func (f *front) until1(id, words string) {
-	f.t.Helper()
-	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		var nodes []struct {
-			ID      string
-			Reasons []string
-		}
-		if err := json.Unmarshal([]byte(f.assay("node", "list", "--format", "json")), &nodes); err != nil {
-			f.t.Fatal(err)
-		}
-		for _, n := range nodes {
-			if n.ID == id && strings.Contains(strings.Join(n.Reasons, "; "), words) {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			f.t.Fatalf("node %s has no reason with %q: %+v", id, words, nodes)
-		}
-	}
-}
-
-// checked has a node measured, and waits until the report is judged.
-func (f *front) checked(id string) {
-	f.t.Helper()
-	f.node = id
-	f.check()
+	n := strconv.Itoa(nodes)
+	f.assay("node", "list", "--state", "verifying", "--wait-for", n, "--timeout", "2m")
+	ids := strings.Fields(f.assay("node", "list", "-q"))
+	f.assay(append(append([]string{"node", "approve"}, ids...), "--reason", "the first of this network")...)
 }
 
 // A real vLLM behind HAProxy: it is admitted, answers through it, and a drain and
@@ -501,9 +472,8 @@ func TestRealNetworkHAProxyVLLM(t *testing.T) {
 	engine = strings.TrimSuffix(strings.TrimSuffix(engine, "/"), "/v1")
 	f := newFront(t)
 	f.nodeOf(engine, "")
-	f.assay("node", "list", "--state", "pending", "--wait-for", "1", "--timeout", "5m")
+	f.approve(1)
 	id := strings.TrimSpace(f.assay("node", "list", "-q"))
-	f.approved(id)
 	f.becomes(engine, "up 100")
 	resp, err := fresh.Get(f.url + "/v1/models")
 	if err != nil {
