@@ -43,6 +43,7 @@ schedule: {every: 6h, jitter: 1m, on_start: false}
 check_budget: 100%%
 busy: {concurrency: 4}
 gpu: none
+server: {spread: 1s}
 engine: {base_url: "%[1]s", serving_url: "%[1]s/v1"%[2]s}
 `
 
