@@ -72,7 +72,7 @@ func newFront(t *testing.T) *front {
 		t.Fatal(err)
 	}
 	f.assay("server", "policy", "apply", f.path("policy.yaml"))
-	f.assay("server", "token", "api", "--name", "lb", "--role", "router", "--out", f.path("router"))
+	f.assay("server", "access", "create", "--name", "lb", "--role", "router", "--out", f.path("router"))
 
 	var err error
 	if f.haproxy, err = os.MkdirTemp("", "assay-haproxy"); err != nil { // a socket's path is short
