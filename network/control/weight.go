@@ -42,14 +42,14 @@ type Weighed struct {
 }
 
 // Joint is the state that counts for a replica: that of its node, unless the
-// replica's own says less. A replica about which nothing was decided is nil.
-func Joint(node Node, replica *Node) Node {
-	if ok, _ := Routable(node.Facts); !ok || replica == nil {
+// replica's own says less. It may be routed where RoutableReplica says so.
+func Joint(node, replica Node) Node {
+	if ok, _ := Routable(node.Facts); !ok {
 		return node
 	}
 	out := node
 	if ok, _ := Routable(replica.Facts); !ok || replica.Admission == Degraded {
-		out = *replica
+		out = replica
 	}
 	// The smaller step holds; 0 is full weight.
 	if a, b := node.ReadmissionStep, replica.ReadmissionStep; a > 0 && b > 0 {

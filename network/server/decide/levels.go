@@ -1,46 +1,38 @@
 package decide
 
 import (
-	"math"
-
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/network/api"
+	"github.com/assay-bench/assay/network/trend"
 )
 
-const (
-	maxLevels      = 100
-	maxLevelErrors = 0.01
-)
+// maxLevelErrors is the share of failed requests up to which a load counts as held.
+const maxLevelErrors = 0.01
 
-// levels are what a node did at each load, for those who plan by it: stages whose
-// rates are those of a steady window. A client that was the bottleneck measured
-// itself.
+// levels are what a node did at each load, for those who plan by it. A client that
+// was the bottleneck measured itself.
 func levels(s assay.Summary) (out []api.Level) {
 	if s.Client.Certificate == assay.Invalid {
 		return nil
 	}
-	for i := range s.Stages {
-		st := &s.Stages[i]
-		l := api.Level{
-			RequestsPerSecond: st.RequestsPerSecond * (1 - st.ErrorRate), OutputTokensPerSecond: st.OutputTokensPerSecond,
-			TtftP99Ms: carried(st.TTFT), TpotP99Ms: carried(st.TPOT),
+	for _, l := range trend.LevelsOf(s) {
+		errors, known := l.Values["error_rate"]
+		if !known || errors > maxLevelErrors {
+			continue
 		}
-		usable := st.Complete && st.Windowed() && st.SteadyTo > st.SteadyFrom && st.OK > 0 && st.ErrorRate <= maxLevelErrors
-		if usable && finite(l.RequestsPerSecond) && finite(l.OutputTokensPerSecond) && len(out) < maxLevels {
-			out = append(out, l)
-		}
+		out = append(out, api.Level{
+			RequestsPerSecond: l.Requests * (1 - errors), OutputTokensPerSecond: l.Tokens,
+			TtftP99Ms: value(l.Values, "ttft_p99"), TpotP99Ms: value(l.Values, "tpot_p99"),
+		})
 	}
 	return out
 }
 
-// carried is the 99th percentile where the samples carry it: another decides
-// nothing.
-func carried(d assay.Dist) *float64 {
-	p, ok := d.P(99)
-	if !ok || !p.Held() || !finite(p.Value) {
+// value is nil where a figure is not known.
+func value(of map[string]float64, name string) *float64 {
+	v, known := of[name]
+	if !known {
 		return nil
 	}
-	return &p.Value
+	return &v
 }
-
-func finite(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }

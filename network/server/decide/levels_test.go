@@ -13,7 +13,7 @@ func TestLevelsAreWhatCanBePlannedBy(t *testing.T) {
 	}
 	good := assay.StageSummary{
 		Complete: true, SteadyFrom: 1, SteadyTo: 2, OK: 100, RequestsPerSecond: 10, ErrorRate: 0.01, OutputTokensPerSecond: 500,
-		TTFT: p99(300, 290), TPOT: p99(20, math.NaN()),
+		TTFT: p99(300, 290), TPOT: p99(20, math.NaN()), E2E: assay.Dist{N: 1000, Mean: 1500},
 	}
 	cut, whole, failing, strange := good, good, good, good
 	cut.Complete = false

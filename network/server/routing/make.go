@@ -98,16 +98,12 @@ func stateOfRoute(r store.Route) state {
 	if err != nil {
 		return st
 	}
-	if r.ReplicaFacts.Version == 0 { // nothing was decided about it yet
-		st.joint = node
-		return st
-	}
 	r.ReplicaFacts.Contact = r.NodeFacts.Contact // one agent speaks for all of a node's
 	replica, err := stateOf(r.ReplicaFacts)
 	if err != nil {
 		return st
 	}
-	st.joint, st.last = control.Joint(node, &replica), replica.Last
+	st.joint, st.last = control.Joint(node, replica), replica.Last
 	return st
 }
 

@@ -68,7 +68,7 @@ func facts(a control.Admission, change ...func(*control.Node)) store.Facts {
 }
 
 func route(n int, f store.Facts) store.Route {
-	return store.Route{ID: id(n), Node: id(1000 + n), Replica: "default", Owner: "o", Model: "m", Engine: "vllm", ServingURL: fmt.Sprintf("http://10.0.0.%d:8000", n), NodeFacts: f, ReplicaFacts: store.Facts{State: json.RawMessage("{}")}}
+	return store.Route{ID: id(n), Node: id(1000 + n), Replica: "default", Owner: "o", Model: "m", Engine: "vllm", ServingURL: fmt.Sprintf("http://10.0.0.%d:8000", n), NodeFacts: f, ReplicaFacts: facts(control.Admitted)}
 }
 
 func summary(tokens float64) json.RawMessage {
@@ -86,11 +86,13 @@ func TestTable(t *testing.T) {
 	bad := route(4, facts(control.Admitted))
 	bad.ServingURL = "http://10.0.0.4;shutdown:80"
 	odd := route(5, store.Facts{Admission: "admitted", Intent: "serve", Contact: "seen", Version: 3, State: json.RawMessage(`{"admission":"new"}`)})
+	undecided := route(11, facts(control.Admitted)) // nothing was measured of this replica yet
+	undecided.ReplicaFacts = store.Facts{Admission: "pending", Intent: "serve", Contact: "seen", State: json.RawMessage("{}")}
 	replica := route(6, facts(control.Admitted))
 	replica.ReplicaFacts = facts(control.Quarantined, func(n *control.Node) { n.Quarantine = &control.Quarantine{Cause: control.CauseHard} })
 	r.routes = []store.Route{one, two, route(3, facts(control.Quarantined)), bad, odd, replica, seven, route(8, facts(control.Pending)),
 		route(9, facts(control.Admitted, func(n *control.Node) { n.Contact = control.Silent })),
-		route(10, facts(control.Admitted, func(n *control.Node) { n.ReadmissionStep = 1 }))}
+		route(10, facts(control.Admitted, func(n *control.Node) { n.ReadmissionStep = 1 })), undecided}
 	table := NewTable(r, Options{Now: func() time.Time { return now }, Keep: 10 * time.Second})
 	if _, ok := table.Answer(id(1)); ok {
 		t.Error("there was an answer before anything was read")
@@ -114,7 +116,7 @@ func TestTable(t *testing.T) {
 	}
 	refresh()
 	want(map[int]string{
-		1: "ready up 100%\n", 2: "ready up 50%\n", 3: "drain\n", 4: "down\n", 5: "down\n", 6: "down\n", 7: "ready up 10%\n", 8: "down\n", 9: "down\n", 10: "ready up 2%\n",
+		1: "ready up 100%\n", 2: "ready up 50%\n", 3: "drain\n", 4: "down\n", 5: "down\n", 6: "down\n", 7: "ready up 10%\n", 8: "down\n", 9: "down\n", 10: "ready up 2%\n", 11: "down\n",
 		99: "down\n", // nobody knows it
 	})
 	asked := r.asked
@@ -125,11 +127,11 @@ func TestTable(t *testing.T) {
 
 	// A replica's own report counts, and not another one's of its node.
 	own := 0.25
-	r.routes[0].ReplicaFacts = facts(control.Admitted, func(n *control.Node) { n.Last = &control.LastReport{Run: "r2", Lower: &own} })
+	r.routes[0].ReplicaFacts = facts(control.Admitted, func(n *control.Node) { n.Version, n.Last = 2, &control.LastReport{Run: "r2", Lower: &own} })
 	r.routes[1].ScoreLow = &half
 	refresh()
 	want(map[int]string{1: "ready up 50%\n", 2: "ready up 100%\n"})
-	r.routes[0].ReplicaFacts, r.routes[1].ScoreLow = store.Facts{State: json.RawMessage("{}")}, nil
+	r.routes[0].ReplicaFacts, r.routes[1].ScoreLow = facts(control.Admitted), nil
 	refresh()
 
 	// A state is read again when its version is another one.
