@@ -195,14 +195,18 @@ func overrideOf(o *control.Override) *api.Override {
 	return &api.Override{State: state, Expires: o.Until, Reason: o.Reason, Actor: string(o.By.Kind) + ":" + o.By.ID}
 }
 
-// replicaOf is a replica as the API shows it. Its contact is its node's: one agent
-// speaks for all of them.
+// replicaOf is a replica as the API shows it. Its contact is its node's, as one agent
+// speaks for all of them, unless that says that the engine does not answer it.
 func replicaOf(n store.Node, r store.Replica) (api.ReplicaFacts, error) {
 	var state control.Node
 	if err := json.Unmarshal(r.State, &state); err != nil {
 		return api.ReplicaFacts{}, fmt.Errorf("the state of replica %s of node %s: %w", r.Name, n.ID, err)
 	}
 	r.Contact = n.Contact
+	down := store.EngineDown(n.Beat, r.Name)
+	if down {
+		r.Contact = string(control.Silent)
+	}
 	routable, _ := control.RoutableReplica(factsOf(n.Facts), factsOf(r.Facts))
 	out := api.ReplicaFacts{
 		Name: r.Name, State: api.Admission(r.Admission), Intent: api.Intent(r.Intent), Contact: api.Contact(r.Contact), Routable: routable,
@@ -210,6 +214,9 @@ func replicaOf(n store.Node, r store.Replica) (api.ReplicaFacts, error) {
 	}
 	if ok, why := control.Routable(factsOf(n.Facts)); !ok {
 		out.Reasons = append(out.Reasons, "its node is not routed: "+why)
+	}
+	if down {
+		out.Reasons = append(out.Reasons, "its engine does not answer its agent")
 	}
 	out.Reasons = append(out.Reasons, r.Reasons...)
 	if r.EngineVersion != "" {

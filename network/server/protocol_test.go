@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -301,6 +302,12 @@ func testBeats(t *testing.T, n *network) {
 	}
 	if r := d.Replicas[0]; r.Routable || r.State != api.AdmissionPending || len(r.Reasons) == 0 || !strings.Contains(r.Reasons[0], "its node is not routed: it is pending") {
 		t.Errorf("%+v", r)
+	}
+	beat.Replicas = &[]api.ReplicaState{{Name: "r", Up: ptr(false)}}
+	n.ask(200, "POST", m.path("/heartbeat"), m.token, beat, &seen)
+	n.ask(200, "GET", m.path(""), m.token, nil, &d)
+	if r := d.Replicas[0]; d.Node.Contact != api.ContactSeen || r.Contact != api.ContactSilent || !slices.Contains(r.Reasons, "its engine does not answer its agent") {
+		t.Errorf("%s, and its replica %+v", d.Node.Contact, r)
 	}
 }
 

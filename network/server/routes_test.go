@@ -24,25 +24,35 @@ func (n *network) serving(owner, url string) *testNode {
 	return m
 }
 
-// decided gives a node a state, as a decision would.
+// decided gives a node and its replica a state, as decisions would.
 func (n *network) decided(id string, f control.Facts) {
 	n.t.Helper()
-	ctx := n.t.Context()
-	row, err := n.store.Node(ctx, store.Scope{All: true}, id)
+	ctx, scope := n.t.Context(), store.Scope{All: true}
+	row, err := n.store.Node(ctx, scope, id)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	state, err := json.Marshal(control.Node{Facts: f, Member: true, Version: row.Version + 1})
+	replicas, err := n.store.Replicas(ctx, scope, id)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	now := time.Now()
-	d := store.Decision{
-		ID: newID(now), At: now, Node: id, From: row.Version, Event: json.RawMessage("{}"),
-		Next: store.Facts{Admission: string(f.Admission), Intent: string(f.Intent), Contact: string(f.Contact), Version: row.Version + 1, State: state},
+	versions := map[string]int64{"": row.Version}
+	for _, r := range replicas {
+		versions[r.Name] = r.Version
 	}
-	if err := n.store.Decide(ctx, d); err != nil {
-		n.t.Fatal(err)
+	for replica, version := range versions {
+		state, err := json.Marshal(control.Node{Facts: f, Member: true, Version: version + 1})
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		now := time.Now()
+		d := store.Decision{
+			ID: newID(now), At: now, Node: id, Replica: replica, From: version, Event: json.RawMessage("{}"),
+			Next: store.Facts{Admission: string(f.Admission), Intent: string(f.Intent), Contact: string(f.Contact), Version: version + 1, State: state},
+		}
+		if err := n.store.Decide(ctx, d); err != nil {
+			n.t.Fatal(err)
+		}
 	}
 }
 

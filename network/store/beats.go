@@ -19,6 +19,26 @@ type Beat struct {
 	Body    json.RawMessage
 }
 
+// EngineDown says whether the agent told with its last heart-beat that the engine
+// of a replica does not answer it. Where nothing was told it is not known to.
+func EngineDown(body json.RawMessage, replica string) bool {
+	var told struct {
+		Replicas []struct {
+			Name string `json:"name"`
+			Up   *bool  `json:"up"`
+		} `json:"replicas"`
+	}
+	if json.Unmarshal(body, &told) != nil {
+		return false
+	}
+	for _, r := range told.Replicas {
+		if r.Name == replica {
+			return r.Up != nil && !*r.Up
+		}
+	}
+	return false
+}
+
 // Beats writes many heart-beats at once. Of a node's the latest stays, whatever
 // the order in which they are written.
 func (s *Store) Beats(ctx context.Context, beats []Beat) error {

@@ -24,6 +24,7 @@ type Route struct {
 	ScoreLow     *float64
 	LastReport   string // its id; empty: none
 	LastReportAt time.Time
+	EngineDown   bool // by the last heart-beat
 }
 
 // maxRoutes bounds what is read at once: ten times what one server is made for.
@@ -31,10 +32,12 @@ const maxRoutes = 100_000
 
 func scanRoute(r row) (v Route, err error) {
 	n, p := &v.NodeFacts, &v.ReplicaFacts
+	var beat json.RawMessage
 	err = r.Scan(&v.ID, &v.Node, &v.Replica, &v.Owner, &v.Hostname, &v.Engine, &v.Model, &v.ServingURL,
 		&n.Admission, &n.Intent, &n.Contact, &n.Version, &n.PolicyVersion, (*[]byte)(&n.State),
 		&p.Admission, &p.Intent, &p.Contact, &p.Version, &p.PolicyVersion, (*[]byte)(&p.State),
-		&v.ScoreLow, &v.LastReport, at(&v.LastReportAt))
+		&v.ScoreLow, &v.LastReport, at(&v.LastReportAt), (*[]byte)(&beat))
+	v.EngineDown = EngineDown(beat, v.Replica)
 	return v, err
 }
 
@@ -45,8 +48,8 @@ func (s *Store) Routes(ctx context.Context) (routes []Route, err error) {
 		routes, err = all(ctx, q, scanRoute, `SELECT r.id, r.node, r.name, n.owner, n.hostname, r.engine, r.model, r.serving_url,
 			n.admission, n.intent, n.contact, n.version, n.policy_version, n.state,
 			r.admission, r.intent, r.contact, r.version, r.policy_version, r.state,
-			n.score_low, n.last_report, n.last_report_at
-			FROM replicas r JOIN nodes n ON n.id = r.node
+			n.score_low, n.last_report, n.last_report_at, coalesce(b.body, '{}')
+			FROM replicas r JOIN nodes n ON n.id = r.node LEFT JOIN beats b ON b.node = n.id
 			WHERE r.removed_at IS NULL AND r.serving_url <> '' AND n.intent <> 'retired' ORDER BY r.id LIMIT $1`, maxRoutes)
 		return err
 	})

@@ -40,6 +40,13 @@ func testRoutes(t *testing.T, b backend) {
 		ID: a.ID, Node: node, Replica: "a", Owner: "ada", Hostname: "h", Engine: "vllm", Model: "m", ServingURL: "http://10.0.0.1:8000",
 		NodeFacts: n.Facts, ReplicaFacts: fresh, ScoreLow: &score, LastReport: r.ID, LastReportAt: at,
 	})
+	for i, told := range []struct {
+		body string
+		down bool
+	}{{`{"replicas":[{"name":"quiet","up":true},{"name":"a","up":false}]}`, true}, {`{"replicas":[{"name":"a","up":true}]}`, false}, {`{"replicas":[{"name":"a"}]}`, false}, {`{}`, false}} {
+		must(t, s.Beats(ctx, []Beat{{Node: node, Seen: at.Add(time.Duration(i+1) * time.Second), Version: "1", Body: json.RawMessage(told.body)}}))
+		equal(t, "down by "+told.body, got[[]Route](t)(s.Routes(ctx))[0].EngineDown, told.down)
+	}
 	summaries := got[map[string]json.RawMessage](t)(s.Summaries(ctx, []string{r.ID, unscored.ID, id()}))
 	equal(t, "summaries", summaries, map[string]json.RawMessage{r.ID: r.Summary})
 }

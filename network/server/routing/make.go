@@ -51,8 +51,11 @@ func (t *Table) make(at time.Time, rows []store.Route) *snapshot {
 	models := map[string][]int{} // places in targets
 	joints := make([]control.Node, 0, len(rows))
 	for _, r := range rows {
-		st := t.states[r.ID]
-		target := Target{Route: r, Contact: st.joint.Contact, Member: st.joint.Member, Rotation: control.RotationOf(st.joint), Figures: t.reports[r.LastReport]}
+		joint := t.states[r.ID].joint
+		if r.EngineDown {
+			joint.Contact = control.Silent
+		}
+		target := Target{Route: r, Contact: joint.Contact, Member: joint.Member, Rotation: control.RotationOf(joint), Figures: t.reports[r.LastReport]}
 		target.NodeFacts.State, target.ReplicaFacts.State = nil, nil
 		var err error
 		if target.Address, err = control.ParseServing(r.ServingURL); err != nil {
@@ -61,7 +64,7 @@ func (t *Table) make(at time.Time, rows []store.Route) *snapshot {
 			models[r.Model] = append(models[r.Model], len(s.targets))
 		}
 		s.targets = append(s.targets, target)
-		joints = append(joints, st.joint)
+		joints = append(joints, joint)
 	}
 	for _, places := range models {
 		candidates := make([]control.Candidate, len(places))

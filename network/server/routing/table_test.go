@@ -88,11 +88,13 @@ func TestTable(t *testing.T) {
 	odd := route(5, store.Facts{Admission: "admitted", Intent: "serve", Contact: "seen", Version: 3, State: json.RawMessage(`{"admission":"new"}`)})
 	undecided := route(11, facts(control.Admitted)) // nothing was measured of this replica yet
 	undecided.ReplicaFacts = store.Facts{Admission: "pending", Intent: "serve", Contact: "seen", State: json.RawMessage("{}")}
+	deaf := route(12, facts(control.Admitted))
+	deaf.EngineDown = true
 	replica := route(6, facts(control.Admitted))
 	replica.ReplicaFacts = facts(control.Quarantined, func(n *control.Node) { n.Quarantine = &control.Quarantine{Cause: control.CauseHard} })
 	r.routes = []store.Route{one, two, route(3, facts(control.Quarantined)), bad, odd, replica, seven, route(8, facts(control.Pending)),
 		route(9, facts(control.Admitted, func(n *control.Node) { n.Contact = control.Silent })),
-		route(10, facts(control.Admitted, func(n *control.Node) { n.ReadmissionStep = 1 })), undecided}
+		route(10, facts(control.Admitted, func(n *control.Node) { n.ReadmissionStep = 1 })), undecided, deaf}
 	table := NewTable(r, Options{Now: func() time.Time { return now }, Keep: 10 * time.Second})
 	if _, ok := table.Answer(id(1)); ok {
 		t.Error("there was an answer before anything was read")
@@ -116,7 +118,7 @@ func TestTable(t *testing.T) {
 	}
 	refresh()
 	want(map[int]string{
-		1: "ready up 100%\n", 2: "ready up 50%\n", 3: "drain\n", 4: "down\n", 5: "down\n", 6: "down\n", 7: "ready up 10%\n", 8: "down\n", 9: "down\n", 10: "ready up 2%\n", 11: "down\n",
+		1: "ready up 100%\n", 2: "ready up 50%\n", 3: "drain\n", 4: "down\n", 5: "down\n", 6: "down\n", 7: "ready up 10%\n", 8: "down\n", 9: "down\n", 10: "ready up 2%\n", 11: "down\n", 12: "down\n",
 		99: "down\n", // nobody knows it
 	})
 	asked := r.asked
