@@ -122,9 +122,15 @@ func replay(p Policy, history []History, end time.Time) (_ Tried, _ map[string]N
 		members, gone := counted(h.Start)
 		r.b.Members, r.b.Out = r.b.Members+members, r.b.Out+gone
 		for _, e := range h.Events {
-			if !e.Kind.timer() { // the policy under trial makes its own
-				events = append(events, at{h.ID, e})
+			if e.Kind.timer() { // the policy under trial makes its own
+				continue
 			}
+			if e.Report != nil && e.Report.Answers != "" {
+				m := *e.Report
+				m.Answers = "" // verifications have other ids here
+				e.Report = &m
+			}
+			events = append(events, at{h.ID, e})
 		}
 	}
 	slices.SortStableFunc(events, func(x, y at) int { return x.event.At.Compare(y.event.At) })

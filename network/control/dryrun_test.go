@@ -21,8 +21,11 @@ func historyOf(hours int) []History {
 		if i > 3 {
 			g = GradePoor
 		}
-		add(&slow, Event{Kind: EventReport, At: at, Report: graded(g, at.Add(-time.Minute))})
-		add(&fine, Event{Kind: EventReport, At: at, Report: graded(GradeGood, at.Add(-time.Minute))})
+		// Commands of then have ids that no verification of a trial has.
+		one, two := graded(g, at.Add(-time.Minute)), graded(GradeGood, at.Add(-time.Minute))
+		one.Answers, two.Answers = "01M7HPN90HJGRQAV9FWGF8BA5J", "01M7HPN90HJGRQAV9FWGF8BA5K"
+		add(&slow, Event{Kind: EventReport, At: at, Report: one})
+		add(&fine, Event{Kind: EventReport, At: at, Report: two})
 	}
 	return []History{slow, fine}
 }
