@@ -426,9 +426,8 @@ func TestCommandsOnce(t *testing.T) {
 	f.mu.Lock()
 	f.settings = api.Settings{Version: 0}
 	f.mu.Unlock()
-	losing := true
 	f.setFault(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/commands/") && losing {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/commands/") {
 			panic(http.ErrAbortHandler)
 		}
 		return false
@@ -445,9 +444,7 @@ func TestCommandsOnce(t *testing.T) {
 	if err := a.stop(); err != nil {
 		t.Fatal(err)
 	}
-	f.mu.Lock()
-	losing = false
-	f.mu.Unlock()
+	f.setFault(nil)
 	a = start(t, c, testOptions(testLog(t)))
 	eventually(t, "both are told", func() bool {
 		_, one := f.outcome(id)

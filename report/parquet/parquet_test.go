@@ -299,7 +299,10 @@ func TestArrowReadsTheFiles(t *testing.T) {
 // arrow gives the rows of a file as Apache Arrow reads them.
 func arrow(t *testing.T, python string, file []byte) (rows []map[string]any) {
 	t.Helper()
-	const program = "import io, json, sys, pyarrow.parquet as p; json.dump(p.read_table(io.BytesIO(sys.stdin.buffer.read())).to_pylist(), sys.stdout)"
+	// In one thread: those of its pool that still start when the interpreter ends
+	// abort the process.
+	const program = "import io, json, sys, pyarrow as a, pyarrow.parquet as p; a.set_cpu_count(1); a.set_io_thread_count(1); " +
+		"json.dump(p.read_table(io.BytesIO(sys.stdin.buffer.read()), use_threads=False, pre_buffer=False).to_pylist(), sys.stdout)"
 	cmd := exec.Command(python, "-c", program)
 	cmd.Stdin = bytes.NewReader(file)
 	var stderr strings.Builder
