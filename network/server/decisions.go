@@ -108,8 +108,13 @@ func (s *Server) GetPolicy(ctx context.Context, _ api.GetPolicyRequestObject) (a
 
 // PutPolicy puts a policy in force.
 func (s *Server) PutPolicy(ctx context.Context, r api.PutPolicyRequestObject) (api.PutPolicyResponseObject, error) {
-	if _, err := readPolicy(*r.Body); err != nil {
+	p, err := readPolicy(*r.Body)
+	if err != nil {
 		return nil, err
+	}
+	if beat := time.Duration(p.Silence.Heartbeat); beat < s.o.Heartbeat {
+		return nil, refuse(http.StatusConflict, "the policy: silence.heartbeat is %s, and this server asks agents for a heart-beat every %s: nodes that are well would become silent. Start the server with --heartbeat %[1]s, or write %[2]s here",
+			beat, s.o.Heartbeat)
 	}
 	version, changed, err := s.store.ApplyPolicy(ctx, store.Policy{Bytes: []byte(*r.Body), By: principalOf(ctx).ID, At: s.now()}, s.trail(ctx, "policy"))
 	if err != nil {

@@ -401,6 +401,8 @@ func testSettings(t *testing.T, n *network) {
 	n.ask(400, "PUT", m.path("/settings"), n.admin, api.Settings{EverySeconds: ptr(1)}, nil)
 	n.ask(200, "PUT", "/api/v1/policy", n.admin, n.policy(), nil)
 	n.ask(400, "PUT", "/api/v1/policy", n.admin, "format: none\n", nil)
+	hasty := strings.Replace(n.policy(), "heartbeat: 30s", "heartbeat: 10s", 1)
+	n.ask(409, "PUT", "/api/v1/policy", n.admin, hasty, nil)
 	n.ask(200, "GET", "/api/v1/breaker", n.admin, nil, nil)
 	n.ask(400, "GET", "/api/v1/nodes?routeable=true", n.admin, nil, nil)
 	n.ask(400, "GET", "/api/v1/breaker?x=", n.admin, nil, nil)
