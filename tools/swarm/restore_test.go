@@ -185,6 +185,7 @@ func (r *restore) lose(dump string) {
 	}
 	name := strings.TrimPrefix(u.Path, "/")
 	u.Path = "/postgres"
+	r.db.SetMaxIdleConns(0) // or the test's next question would be told of the loss
 	r.postgres("psql", "-qX", "-v", "ON_ERROR_STOP=1", "-c", `DROP DATABASE "`+name+`" WITH (FORCE)`, "-c", `CREATE DATABASE "`+name+`"`, u.String())
 	r.postgres("pg_restore", "--exit-on-error", "-d", r.database, dump)
 }
