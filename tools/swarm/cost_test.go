@@ -33,9 +33,12 @@ func (s *served) cost() cost {
 // those that have ended, and of all that run.
 func postgresTime(t *testing.T, url string) time.Duration {
 	t.Helper()
-	var backend int
-	one(t, url, "SELECT pg_backend_pid()", &backend)
-	main := parent(t, backend)
+	var checkpointer int // one that stays: the process that answers is gone with the answer
+	one(t, url, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'", &checkpointer)
+	main := parent(t, checkpointer)
+	if main <= 1 {
+		t.Fatalf("PostgreSQL's process %d has the parent %d", checkpointer, main)
+	}
 	took := ticks(t, main, true)
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
