@@ -31,7 +31,7 @@ type options struct {
 
 const (
 	enrolling = 32          // agents that are taken in at once
-	pooled    = 128         // connections that all requests but the polls share
+	pooled    = 128         // connections at least that all requests but the polls share
 	timeout   = time.Minute // of a request
 	usual     = time.Minute // over which agents come back after a failure
 	rest      = 90 * time.Second
@@ -63,7 +63,8 @@ func gather(ctx context.Context, o options) (s *swarm, end func(), err error) {
 		o.spread = usual
 	}
 	s = &swarm{options: o, meter: newMeter(),
-		shared: &http.Client{Transport: &http.Transport{MaxConnsPerHost: pooled, MaxIdleConnsPerHost: pooled}},
+		// A heart-beat holds one for up to a second, until its batch is written.
+		shared: &http.Client{Transport: &http.Transport{MaxConnsPerHost: max(pooled, o.agents/8), MaxIdleConnsPerHost: max(pooled, o.agents/8)}},
 		waits:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.agents}},
 	}
 	end = func() {
