@@ -160,21 +160,11 @@ func held(ctx context.Context, c *remote.Client) string {
 // list asks until there is no more.
 func list(ctx context.Context, c *remote.Client, p api.ListNodesParams) ([]api.Node, error) {
 	nodes := []api.Node{}
-	for {
-		r, err := c.ListNodesWithResponse(ctx, &p)
+	for page, err := range c.Nodes(ctx, p) {
 		if err != nil {
-			return nil, c.Answer(nil, nil, err)
-		}
-		if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
 			return nil, err
 		}
-		if r.JSON200 == nil {
-			return nil, errors.New("the server's list of nodes is none")
-		}
-		nodes = append(nodes, *r.JSON200...)
-		if len(*r.JSON200) == 0 || !strings.Contains(r.HTTPResponse.Header.Get("Link"), `rel="next"`) {
-			return nodes, nil
-		}
-		p.After = &(*r.JSON200)[len(*r.JSON200)-1].Id
+		nodes = append(nodes, page...)
 	}
+	return nodes, nil
 }

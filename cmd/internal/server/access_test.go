@@ -36,8 +36,13 @@ func served(t *testing.T) (dir string, ask func(...string) (int, string, string)
 	}()
 	t.Cleanup(func() {
 		cancel()
-		if code := <-ended; code != 0 {
-			t.Errorf("the server ended with %d", code)
+		select {
+		case code := <-ended:
+			if code != 0 {
+				t.Errorf("the server ended with %d", code)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the server does not end")
 		}
 		r.Close()
 	})

@@ -52,27 +52,15 @@ func askNodes(ctx context.Context, f remote.Flags, models []string) ([]place.Nod
 
 func listNodes(ctx context.Context, c *remote.Client) (out []api.Node, err error) {
 	limit := 1000
-	p := api.ListNodesParams{Limit: &limit}
-	for {
-		r, err := c.ListNodesWithResponse(ctx, &p)
+	for page, err := range c.Nodes(ctx, api.ListNodesParams{Limit: &limit}) {
 		if err != nil {
-			return nil, c.Answer(nil, nil, err)
-		}
-		if err := c.Answer(r.HTTPResponse, r.Body, nil); err != nil {
 			return nil, err
 		}
-		if r.JSON200 == nil {
-			return nil, errors.New("the server's list of nodes is none")
-		}
-		out = append(out, *r.JSON200...)
-		if len(out) > maxAsked {
+		if out = append(out, page...); len(out) > maxAsked {
 			return nil, fmt.Errorf("the server has more than %d nodes: place those of one owner at a time, with a token that sees no others", maxAsked)
 		}
-		if len(*r.JSON200) == 0 || !strings.Contains(r.HTTPResponse.Header.Get("Link"), `rel="next"`) {
-			return out, nil
-		}
-		p.After = &(*r.JSON200)[len(*r.JSON200)-1].Id
 	}
+	return out, nil
 }
 
 func askNode(ctx context.Context, c *remote.Client, n api.Node, models []string) (place.Node, error) {

@@ -2,14 +2,12 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/network/server/decide"
@@ -171,47 +169,21 @@ func tokensIn(t *testing.T, url string) int {
 // The whole way: a server that was just made answers, makes a token and ends in
 // order.
 func TestServe(t *testing.T) {
-	dir := t.TempDir()
-	db, admin := "sqlite:"+filepath.Join(dir, "a.db"), filepath.Join(dir, "admin")
-	if code, _, stderr := run(t, "server", "init", "--database", db, "--admin-token-file", admin); code != 0 {
-		t.Fatal(stderr)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	root := cli.Root("assay", nil, New())
-	root.SetErr(w)
-	ended := make(chan int, 1)
-	go func() {
-		ended <- cli.Run(ctx, root, []string{"server", "--database", db, "--listen", ":0"})
-		w.Close()
-	}()
-	line := make([]byte, 4096)
-	n, err := r.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, url, ok := strings.Cut(strings.TrimSpace(string(line[:n])), "answers at ")
-	if !ok {
-		t.Fatalf("%s", line[:n])
-	}
-	code, token, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "me")
+	dir, ask := served(t)
+	db := "sqlite:" + filepath.Join(dir, "a.db")
+	code, token, stderr := ask("token", "create", "--owner", "me")
 	if code != 0 || !strings.HasPrefix(token, "assay_enrol_") || strings.Count(token, "\n") != 1 {
 		t.Errorf("%d %q %s", code, token, stderr)
 	}
 	out := filepath.Join(dir, "enrol")
-	if code, printed, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "me", "--out", out); code != 0 || printed != "" {
+	if code, printed, stderr := ask("token", "create", "--owner", "me", "--out", out); code != 0 || printed != "" {
 		t.Errorf("%d %q %s", code, printed, stderr)
 	}
 	// The file is there: no token is made that would have nowhere to go. One that the
 	// server refuses leaves no file.
 	made := func() int {
 		t.Helper()
-		code, printed, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "me", "--out", out)
+		code, printed, stderr := ask("token", "create", "--owner", "me", "--out", out)
 		if code != 1 || printed != "" || !strings.Contains(stderr, "is there already") {
 			t.Errorf("%d %q %s", code, printed, stderr)
 		}
@@ -221,23 +193,14 @@ func TestServe(t *testing.T) {
 		t.Errorf("%d tokens were made; one was printed and one is in the file", n)
 	}
 	none := filepath.Join(dir, "none")
-	if code, _, stderr := run(t, "server", "token", "create", "--server", url, "--token-file", admin, "--owner", "Not A Name", "--out", none); code != 1 || stderr == "" {
+	if code, _, stderr := ask("token", "create", "--owner", "Not A Name", "--out", none); code != 1 || stderr == "" {
 		t.Errorf("%d %s", code, stderr)
 	}
 	if _, err := os.Lstat(none); !os.IsNotExist(err) {
 		t.Errorf("a token that was refused left a file: %v", err)
 	}
-	if code, printed, stderr := run(t, "server", "policy", "show", "--server", url, "--token-file", admin); code != 0 || !strings.Contains(printed, "assay/policy/v1") {
+	if code, printed, stderr := ask("policy", "show"); code != 0 || !strings.Contains(printed, "assay/policy/v1") {
 		t.Errorf("%d %q %s", code, printed, stderr)
-	}
-	cancel()
-	select {
-	case code := <-ended:
-		if code != 0 {
-			t.Errorf("it ended with %d", code)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("it does not end")
 	}
 }
 
