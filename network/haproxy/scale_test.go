@@ -43,13 +43,14 @@ func TestRealNetworkScaleSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	facts := store.Facts{Admission: "admitted", Intent: "serve", Contact: "seen", Version: 1, State: state}
 	var rows registry
 	var routes []api.Route
 	for i := range manySlots {
 		url := fmt.Sprintf("http://127.0.%d.%d:8000", 1+i/250, 1+i%250)
 		rows = append(rows, store.Route{
 			ID: id(i), Node: id(i), Replica: "default", Owner: "o", Model: "m", ServingURL: url,
-			NodeFacts: store.Facts{Admission: "admitted", Intent: "serve", Contact: "seen", Version: 1, State: state},
+			NodeFacts: facts, ReplicaFacts: facts,
 		})
 		routes = append(routes, api.Route{Id: id(i), ServingUrl: url})
 	}
