@@ -146,7 +146,8 @@ func (in *intake) drive(ctx context.Context, request []byte) error {
 	var ended *child.EndedError
 	switch {
 	case errors.Is(err, child.ErrLate):
-		return ErrDeadline
+		<-ctx.Done() // at the same moment; its cause says whose deadline that was
+		return context.Cause(ctx)
 	case errors.As(err, &ended):
 		return fmt.Errorf("%w: it ended early (%w)", ErrDriver, err)
 	case errors.Is(err, child.ErrFlood):
