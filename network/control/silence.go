@@ -6,12 +6,16 @@ import (
 	"time"
 )
 
-// graceBeats is how many heart-beats nobody becomes silent after the server or
-// the database has come back; massBeats is how many are looked back over for mass
-// silence, since heart-beats of an outage end one after the other.
+// returnBeats is how many heart-beats agents take to come back to a server or
+// database that was away: they spread over a minute, so that they do not all come
+// at once, and of ten thousand the last are heard later still. From then on
+// graceBeats are missed before somebody is silent. massBeats is how many are looked
+// back over for mass silence, since heart-beats of an outage end one after the
+// other.
 const (
-	graceBeats = 3
-	massBeats  = 10
+	returnBeats = 2
+	graceBeats  = 3
+	massBeats   = 10
 )
 
 // View is what is needed of a node to say whether it is silent.
@@ -48,6 +52,7 @@ func Silence(p Policy, b Breaker, views []View, up Up, now time.Time) Silenced {
 	if up.Database.After(since) {
 		since = up.Database
 	}
+	since = since.Add(returnBeats * beat)
 	switch {
 	case beat <= 0 || p.Silence.Missed <= 0:
 		out.Why = "the policy has no heart-beat"
@@ -56,7 +61,7 @@ func Silence(p Policy, b Breaker, views []View, up Up, now time.Time) Silenced {
 		out.Why = "it is not known since when the server and its database work"
 		return out
 	case now.Before(since.Add(graceBeats * beat)):
-		out.Why = fmt.Sprintf("the server or its database came back %s ago; nobody is silent before %s", now.Sub(since).Round(time.Second), graceBeats*beat)
+		out.Why = fmt.Sprintf("the server or its database came back %s ago; nobody is silent before %s", now.Sub(since.Add(-returnBeats*beat)).Round(time.Second), (returnBeats+graceBeats)*beat)
 		return out
 	}
 	var overdue []string

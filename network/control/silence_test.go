@@ -42,8 +42,8 @@ func TestNobodyIsSilentAfterAReturn(t *testing.T) {
 	views := viewsOf(3, now.Add(-time.Hour)) // nobody was heard while the server was away
 	views[1].LastSeen, views[2].LastSeen = now, now
 	for name, up := range map[string]Up{
-		"the server":   {now.Add(-89 * time.Second), longUp.Database},
-		"the database": {longUp.Server, now.Add(-89 * time.Second)},
+		"the server":   {now.Add(-149 * time.Second), longUp.Database},
+		"the database": {longUp.Server, now.Add(-149 * time.Second)},
 		"unknown":      {Server: longUp.Server},
 		"both unknown": {},
 		"the future":   {now.Add(time.Hour), longUp.Database},
@@ -52,18 +52,18 @@ func TestNobodyIsSilentAfterAReturn(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := Silence(p, Breaker{}, views, Up{now.Add(-90 * time.Second), longUp.Database}, now); !slices.Equal(got.Silent, []string{"n00"}) {
-		t.Errorf("three heart-beats after: %+v", got)
+	if got := Silence(p, Breaker{}, views, Up{now.Add(-150 * time.Second), longUp.Database}, now); !slices.Equal(got.Silent, []string{"n00"}) {
+		t.Errorf("two heart-beats to come back, and three missed: %+v", got)
 	}
-	// Three it is, even by a policy that would not be read.
+	// Three missed it is, even by a policy that would not be read.
 	hasty := p
 	hasty.Silence.Missed = 1
-	if got := Silence(hasty, Breaker{}, views, Up{now.Add(-89 * time.Second), longUp.Database}, now); len(got.Silent) != 0 {
+	if got := Silence(hasty, Breaker{}, views, Up{now.Add(-149 * time.Second), longUp.Database}, now); len(got.Silent) != 0 {
 		t.Errorf("%+v", got)
 	}
 	// A policy with more missed heart-beats waits for as many after the return.
 	p.Silence.Missed = 5
-	if got := Silence(p, Breaker{}, views, Up{now.Add(-100 * time.Second), longUp.Database}, now); len(got.Silent) != 0 {
+	if got := Silence(p, Breaker{}, views, Up{now.Add(-200 * time.Second), longUp.Database}, now); len(got.Silent) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
