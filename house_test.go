@@ -76,6 +76,13 @@ var mayImport = map[string][]string{
 	"network/server/webhook": {},
 	"network/server/trace":   {},
 
+	"campaign/provider":            {""},
+	"campaign/provider/vast":       {"", "campaign/provider"},
+	"campaign/provider/tensordock": {"", "campaign/provider"},
+	"campaign/provider/static":     {"", "campaign/provider", "internal/disk"},
+	"campaign/provider/command":    {"", "campaign/provider", "internal/child"},
+	"campaign/sandbox":             {"", "internal/child"},
+
 	"internal/clock":    {},
 	"internal/database": {"internal/disk"},
 	"internal/disk":     {},
