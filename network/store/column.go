@@ -21,29 +21,10 @@ func (a *args) add(v any) string {
 }
 
 // micros is a time as it is stored: NULL for none.
-func micros(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return database.Micros(t)
-}
+func micros(t time.Time) any { return database.Time(t) }
 
 // at reads a stored time.
-func at(t *time.Time) sql.Scanner { return instant{t} }
-
-type instant struct{ to *time.Time }
-
-func (i instant) Scan(from any) error {
-	var n sql.NullInt64
-	if err := n.Scan(from); err != nil {
-		return err
-	}
-	*i.to = time.Time{}
-	if n.Valid {
-		*i.to = time.UnixMicro(n.Int64).UTC()
-	}
-	return nil
-}
+func at(t *time.Time) sql.Scanner { return database.At(t) }
 
 // document is a value as it is stored in a column of JSON. What cannot be written
 // is a mistake of ours: our types are plain.
@@ -90,24 +71,11 @@ func list(v []string) string {
 }
 
 // row is what has columns to scan.
-type row interface{ Scan(to ...any) error }
+type row = database.Row
 
 // all collects the rows of a query.
 func all[T any](ctx context.Context, q database.Query, scan func(row) (T, error), query string, a ...any) ([]T, error) {
-	rows, err := q.QueryContext(ctx, query, a...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, rows.Err()
+	return database.All(ctx, q, scan, query, a...)
 }
 
 // Page is a part of a list. The zero Page is its beginning.
