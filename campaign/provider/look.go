@@ -17,6 +17,9 @@ type Census struct {
 	// Instances are those of the list, and those that the list lacked although
 	// their own pages show them.
 	Instances []Instance
+	// Missed are ids of those: an older instance in it than the provider's lag says
+	// that the list is not to be believed.
+	Missed []string
 	// Gone are ids that were asked for and are proved to be gone: the list lacks
 	// them, their own page says so, and the key was good just then.
 	Gone []string
@@ -95,7 +98,7 @@ func (c *Census) prove(ctx context.Context, p Provider, missing []string) {
 		i, err := getter.Get(ctx, id)
 		switch {
 		case err == nil:
-			c.Instances = append(c.Instances, i)
+			c.Instances, c.Missed = append(c.Instances, i), append(c.Missed, id)
 		case !errors.Is(err, ErrGone):
 			c.Unproved[id] = err
 		default:
