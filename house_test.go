@@ -81,6 +81,9 @@ var mayImport = map[string][]string{
 	"campaign/provider/tensordock": {"", "campaign/provider"},
 	"campaign/provider/static":     {"", "campaign/provider", "internal/disk"},
 	"campaign/provider/command":    {"", "campaign/provider", "internal/child"},
+	"campaign/store":               {"", "campaign/provider", "internal/database"},
+	"campaign/rent":                {"", "campaign/provider", "campaign/store"},
+	"campaign/reap":                {"", "campaign/provider", "campaign/rent", "campaign/store"},
 	"campaign/sandbox":             {"", "internal/child"},
 
 	"internal/clock":    {},
