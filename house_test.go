@@ -69,6 +69,8 @@ var mayImport = map[string][]string{
 	"network/agent":          {"", "network/api", "hammer", "verify", "telemetry", "journal", "score", "summary", "inference", "ledger", "ledger/outbox", "internal/clock", "internal/disk", "internal/proc", "internal/child", "internal/yamltext"},
 	"network/server":         {"", "internal/database", "docs/api", "network/api", "network/control", "network/trend", "network/store", "network/evidence", "network/server/routing", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "report", "internal/disk", "internal/parallel"},
 	"network/server/decide":  {"", "network/api", "network/control", "network/trend", "network/store", "network/evidence", "network/server", "network/server/egress", "network/server/webhook", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "internal/database", "internal/disk", "internal/parallel"},
+	"network/trust":          {""},
+	"network/server/ask":     {"network/control"},
 	"network/haproxy":        {"network/api", "network/control", "internal/disk"},
 	"network/server/egress":  {},
 	"network/server/routing": {"", "network/control", "network/store"},

@@ -105,7 +105,7 @@ func (a *Agent) beatOnce(ctx context.Context) error {
 	h := api.Heartbeat{
 		Time: time.Now().UTC(), Version: foreign.Line(a.o.Version.Assay, 100), InventorySha256: hash, SettingsVersion: &version,
 		Running: t.Running, RunningKnown: &t.Known, WaitingRecords: int64(records),
-		Replicas: &[]api.ReplicaState{{Name: a.c.Engine.Name, Running: t.Running, Up: &t.Up}},
+		Replicas: &[]api.ReplicaState{a.replicaState(t)},
 	}
 	if s := a.link.clock.now(); s.Known {
 		off := s.Offset.Seconds()
@@ -137,6 +137,16 @@ func (a *Agent) beatOnce(ctx context.Context) error {
 		errs = append(errs, a.session.rotate(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// replicaState is what a heart-beat says of the engine. Its counter lets the server
+// find out whether the serving URL leads to it.
+func (a *Agent) replicaState(t Traffic) api.ReplicaState {
+	r := api.ReplicaState{Name: a.c.Engine.Name, Running: t.Running, Up: &t.Up}
+	if tokens, ago, ok := a.lookout.output(); ok && ago <= time.Hour {
+		r.OutputTokens, r.CountedSecondsAgo = &tokens, new(ago.Seconds())
+	}
+	return r
 }
 
 func (a *Agent) sendInventory(ctx context.Context, i api.Inventory) error {

@@ -35,13 +35,21 @@ type lookout struct {
 	source *telemetry.Engine
 	count  int // as last told
 	told   bool
+	tokens counted
 
 	mu      sync.Mutex
 	url     string // as given, or as found
 	kind    string // of the engine, by its metrics; empty: they are not known
 	found   inference.Found
 	traffic Traffic
+	counts  counted
 	ours    int
+}
+
+// counted is what the engine's own counter of output tokens said.
+type counted struct {
+	tokens int64
+	at     time.Time // zero: it has none
 }
 
 // look asks the engine how it is. It is called by one goroutine.
@@ -88,10 +96,14 @@ func (w *lookout) requests(ctx context.Context, address, key string) (int, bool)
 		w.source = source
 	}
 	sum, seen := 0.0, false
+	began := time.Now() // what is read is at least as new
 	err := w.source.Read(ctx, func(r assay.Reading) {
 		if r.Value != nil && (r.Name == assay.EngineRunning || r.Name == assay.EngineWaiting) {
 			sum += *r.Value
 			seen = seen || r.Name == assay.EngineRunning
+		}
+		if r.Value != nil && r.Name == assay.EngineOutputTokens && *r.Value >= 0 && *r.Value < 1<<53 {
+			w.tokens = counted{int64(*r.Value), began}
 		}
 	})
 	if err != nil {
@@ -107,14 +119,14 @@ func (w *lookout) requests(ctx context.Context, address, key string) (int, bool)
 func (w *lookout) forget() {
 	if w.source != nil {
 		_ = w.source.Close() // it was only read
-		w.source, w.told = nil, false
+		w.source, w.told, w.tokens = nil, false, counted{}
 	}
 }
 
 func (w *lookout) set(url string, found inference.Found, t Traffic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.url, w.found, w.traffic, w.kind = url, found, t, ""
+	w.url, w.found, w.traffic, w.kind, w.counts = url, found, t, "", w.tokens
 	if w.source != nil {
 		w.kind = w.source.Kind()
 	}
@@ -131,6 +143,16 @@ func (w *lookout) now() Traffic {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.traffic
+}
+
+// output is what the engine has counted; ok is false where it does not.
+func (w *lookout) output() (tokens int64, ago time.Duration, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.counts.at.IsZero() {
+		return 0, 0, false
+	}
+	return w.counts.tokens, max(0, time.Since(w.counts.at)), true
 }
 
 // target is the engine as it was found.

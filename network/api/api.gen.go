@@ -183,6 +183,27 @@ func (e DeliveryOutcomesOutcome) Valid() bool {
 	}
 }
 
+// Defines values for FindingVerdict.
+const (
+	FindingVerdictFail    FindingVerdict = "fail"
+	FindingVerdictPass    FindingVerdict = "pass"
+	FindingVerdictUnknown FindingVerdict = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the FindingVerdict enum.
+func (e FindingVerdict) Valid() bool {
+	switch e {
+	case FindingVerdictFail:
+		return true
+	case FindingVerdictPass:
+		return true
+	case FindingVerdictUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Intent.
 const (
 	IntentDrained  Intent = "drained"
@@ -569,6 +590,25 @@ type File struct {
 	Size   int64  `json:"size"`
 }
 
+// Finding defines model for Finding.
+type Finding struct {
+	// Check What was looked at, as reach, address or speed
+	Check string `json:"check"`
+
+	// Figures The numbers that it rests on
+	Figures *map[string]float64 `json:"figures,omitempty"`
+	Id      Id                  `json:"id"`
+
+	// Replica Its name on the node; absent: the finding is of the node itself
+	Replica *string        `json:"replica,omitempty"`
+	Text    string         `json:"text"`
+	Time    Time           `json:"time"`
+	Verdict FindingVerdict `json:"verdict"`
+}
+
+// FindingVerdict defines model for Finding.Verdict.
+type FindingVerdict string
+
 // Forecast defines model for Forecast.
 type Forecast struct {
 	Ahead []ForecastDay `json:"ahead"`
@@ -892,9 +932,14 @@ type ReplicaFacts struct {
 
 // ReplicaState defines model for ReplicaState.
 type ReplicaState struct {
-	Name    string `json:"name"`
-	Running int    `json:"running"`
-	Up      *bool  `json:"up,omitempty"`
+	// CountedSecondsAgo When that was read
+	CountedSecondsAgo *float64 `json:"counted_seconds_ago,omitempty"`
+	Name              string   `json:"name"`
+
+	// OutputTokens The engine's own counter of tokens that it generated, as it was last read; absent: it has none
+	OutputTokens *int64 `json:"output_tokens,omitempty"`
+	Running      int    `json:"running"`
+	Up           *bool  `json:"up,omitempty"`
 }
 
 // Report defines model for Report.
@@ -1130,6 +1175,14 @@ type ListNodesParams struct {
 // ListCommandsParams defines parameters for ListCommands.
 type ListCommandsParams struct {
 	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// ListFindingsParams defines parameters for ListFindings.
+type ListFindingsParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Before Entries older than this id
+	Before *Before `form:"before,omitempty" json:"before,omitempty"`
 }
 
 // GetHistoryParams defines parameters for GetHistory.
@@ -1468,6 +1521,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/nodes/{node}/events (the `DeliverEvents` operationId).
 	DeliverEventsWithBody(ctx context.Context, node NodeId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListFindings What the server found out about a node itself, newest first
+	//
+	// Of each look from outside the last verdicts are kept: unknown is one of them, and never a pass. docs/trust.md says
+	// what each check proves.
+	//
+	// Corresponds with GET /api/v1/nodes/{node}/findings (the `ListFindings` operationId).
+	ListFindings(ctx context.Context, node NodeId, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// HeartbeatWithBody The node is there
 	//
@@ -2125,6 +2186,24 @@ func (c *Client) AcknowledgeCommand(ctx context.Context, node NodeId, command Co
 // Corresponds with POST /api/v1/nodes/{node}/events (the `DeliverEvents` operationId).
 func (c *Client) DeliverEventsWithBody(ctx context.Context, node NodeId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeliverEventsRequestWithBody(c.Server, node, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListFindings What the server found out about a node itself, newest first
+//
+// Of each look from outside the last verdicts are kept: unknown is one of them, and never a pass. docs/trust.md says
+// what each check proves.
+//
+// Corresponds with GET /api/v1/nodes/{node}/findings (the `ListFindings` operationId).
+func (c *Client) ListFindings(ctx context.Context, node NodeId, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFindingsRequest(c.Server, node, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3728,6 +3807,79 @@ func NewDeliverEventsRequestWithBody(server string, node NodeId, contentType str
 	return req, nil
 }
 
+// NewListFindingsRequest constructs an http.Request for the ListFindings method
+func NewListFindingsRequest(server string, node NodeId, params *ListFindingsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node", node, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/nodes/%s/findings", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Before != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "before", *params.Before, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewHeartbeatRequest calls the generic Heartbeat builder with application/json body
 func NewHeartbeatRequest(server string, node NodeId, body HeartbeatJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5270,6 +5422,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/nodes/{node}/events (the `DeliverEvents` operationId).
 	DeliverEventsWithBodyWithResponse(ctx context.Context, node NodeId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeliverEventsResponse, error)
 
+	// ListFindingsWithResponse What the server found out about a node itself, newest first
+	//
+	// Of each look from outside the last verdicts are kept: unknown is one of them, and never a pass. docs/trust.md says
+	// what each check proves.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/nodes/{node}/findings (the `ListFindings` operationId).
+	ListFindingsWithResponse(ctx context.Context, node NodeId, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*ListFindingsResponse, error)
+
 	// HeartbeatWithBodyWithResponse The node is there
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -6605,6 +6767,68 @@ func (r DeliverEventsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeliverEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListFindingsResponse200Headers the declared response headers of an HTTP 200 response for ListFindings
+type ListFindingsResponse200Headers struct {
+	Link *string
+}
+
+// ListFindingsResponseDefaultHeaders the declared response headers of an HTTP default response for ListFindings
+type ListFindingsResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type ListFindingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Finding
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListFindingsResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListFindingsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListFindingsResponse) GetJSON200() *[]Finding {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListFindingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFindingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFindingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListFindingsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8525,6 +8749,22 @@ func (c *ClientWithResponses) DeliverEventsWithBodyWithResponse(ctx context.Cont
 	return ParseDeliverEventsResponse(rsp)
 }
 
+// ListFindingsWithResponse What the server found out about a node itself, newest first
+//
+// Of each look from outside the last verdicts are kept: unknown is one of them, and never a pass. docs/trust.md says
+// what each check proves.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/nodes/{node}/findings (the `ListFindings` operationId).
+func (c *ClientWithResponses) ListFindingsWithResponse(ctx context.Context, node NodeId, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*ListFindingsResponse, error) {
+	rsp, err := c.ListFindings(ctx, node, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFindingsResponse(rsp)
+}
+
 // HeartbeatWithBodyWithResponse The node is there
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -9931,6 +10171,62 @@ func ParseDeliverEventsResponse(rsp *http.Response) (*DeliverEventsResponse, err
 	return response, nil
 }
 
+// ParseListFindingsResponse parses an HTTP response from a ListFindingsWithResponse call
+func ParseListFindingsResponse(rsp *http.Response) (*ListFindingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFindingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Finding
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListFindingsResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListFindingsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseHeartbeatResponse parses an HTTP response from a HeartbeatWithResponse call
 func ParseHeartbeatResponse(rsp *http.Response) (*HeartbeatResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11308,6 +11604,9 @@ type ServerInterface interface {
 	// DeliverEvents Deliver events, which nobody signs
 	// (POST /api/v1/nodes/{node}/events)
 	DeliverEvents(w http.ResponseWriter, r *http.Request, node NodeId)
+	// ListFindings What the server found out about a node itself, newest first
+	// (GET /api/v1/nodes/{node}/findings)
+	ListFindings(w http.ResponseWriter, r *http.Request, node NodeId, params ListFindingsParams)
 	// Heartbeat The node is there
 	// (POST /api/v1/nodes/{node}/heartbeat)
 	Heartbeat(w http.ResponseWriter, r *http.Request, node NodeId)
@@ -12033,6 +12332,61 @@ func (siw *ServerInterfaceWrapper) DeliverEvents(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeliverEvents(w, r, node)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListFindings operation middleware
+func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "node" -------------
+	var node NodeId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "node", r.PathValue("node"), &node, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "node", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFindingsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", r.URL.Query(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "before"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "before", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListFindings(w, r, node, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13071,6 +13425,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/route", wrapper.GetRoute)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/sd", wrapper.GetTargets)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/nodes/{node}/history", wrapper.GetHistory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/nodes/{node}/findings", wrapper.ListFindings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/anomalies", wrapper.ListAnomalies)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/capacity", wrapper.GetCapacity)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/enrolment-tokens", wrapper.ListEnrolmentTokens)
@@ -13926,6 +14281,60 @@ type DeliverEventsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response DeliverEventsdefaultApplicationProblemPlusJSONResponse) VisitDeliverEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFindingsRequestObject struct {
+	Node   NodeId `json:"node"`
+	Params ListFindingsParams
+}
+
+type ListFindingsResponseObject interface {
+	VisitListFindingsResponse(w http.ResponseWriter) error
+}
+
+type ListFindings200ResponseHeaders struct {
+	Link *string
+}
+
+type ListFindings200JSONResponse struct {
+	Body    []Finding
+	Headers ListFindings200ResponseHeaders
+}
+
+func (response ListFindings200JSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFindingsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListFindingsdefaultApplicationProblemPlusJSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15281,6 +15690,9 @@ type StrictServerInterface interface {
 	// DeliverEvents Deliver events, which nobody signs
 	// (POST /api/v1/nodes/{node}/events)
 	DeliverEvents(ctx context.Context, request DeliverEventsRequestObject) (DeliverEventsResponseObject, error)
+	// ListFindings What the server found out about a node itself, newest first
+	// (GET /api/v1/nodes/{node}/findings)
+	ListFindings(ctx context.Context, request ListFindingsRequestObject) (ListFindingsResponseObject, error)
 	// Heartbeat The node is there
 	// (POST /api/v1/nodes/{node}/heartbeat)
 	Heartbeat(ctx context.Context, request HeartbeatRequestObject) (HeartbeatResponseObject, error)
@@ -15933,6 +16345,33 @@ func (sh *strictHandler) DeliverEvents(w http.ResponseWriter, r *http.Request, n
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(DeliverEventsResponseObject); ok {
 		if err := validResponse.VisitDeliverEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListFindings operation middleware
+func (sh *strictHandler) ListFindings(w http.ResponseWriter, r *http.Request, node NodeId, params ListFindingsParams) {
+	var request ListFindingsRequestObject
+
+	request.Node = node
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListFindings(ctx, request.(ListFindingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListFindings")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListFindingsResponseObject); ok {
+		if err := validResponse.VisitListFindingsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -33,6 +33,8 @@ type Policy struct {
 	Override     OverrideRule `json:"override" yaml:"override"`
 	Drain        Drain        `json:"drain" yaml:"drain"`
 	Silence      SilenceRule  `json:"silence" yaml:"silence"`
+	// Trust may be left out, as it was before it was there: then it is that of Default.
+	Trust Trust `json:"trust" yaml:"trust,omitempty"`
 
 	// Anomalies are what each kind of anomaly triggers; "default" is for all that
 	// are not named.
@@ -173,20 +175,24 @@ func Default() Policy {
 		Override:     OverrideRule{Max: h(72)},
 		Drain:        Drain{Deadline: m(10), Max: h(24)},
 		Silence:      SilenceRule{Heartbeat: m(0.5), Missed: 3, Share: 0.3, VerifyAfter: h(1)},
+		Trust:        Trust{Require: []string{}, Every: h(6), MaxAge: h(24), Slower: 0.25},
 		Anomalies: map[string][]Action{
 			anyAnomaly:             {ActionNote, ActionReverify},
+			"address_false":        {ActionQuarantine, ActionPage},
 			"clock_skew":           {ActionDegrade},
 			"engine_restart":       {ActionReverify},
 			"gpu_changed":          {ActionQuarantine, ActionPage},
 			"model_changed":        {ActionReverify},
 			"driver_changed":       {ActionReverify},
 			"slow_inference":       {ActionReverify},
+			"slower_outside":       {ActionNote, ActionReverify},
 			"bad_batch":            {ActionPage},
 			"peer_outlier":         {ActionNote, ActionReverify},
 			"performance_drift":    {ActionNote, ActionReverify},
 			"performance_drop":     {ActionNote, ActionReverify},
 			"performance_flapping": {ActionNote, ActionDegrade},
 			"statement_forged":     {ActionQuarantine, ActionPage},
+			"unreachable":          {ActionNote},
 		},
 	}
 }

@@ -46,7 +46,7 @@ func ReadPolicy(r io.Reader, name string) (Policy, error) {
 	if len(b) > maxPolicy {
 		return Policy{}, fmt.Errorf("read %s: it is longer than %d bytes, which no policy is", name, maxPolicy)
 	}
-	var p Policy
+	p := Policy{Trust: Default().Trust}
 	tree, err := yamltext.Decode(b, &p)
 	if err != nil {
 		return Policy{}, fmt.Errorf("read %s: %w", name, err)
@@ -74,7 +74,7 @@ func members(of reflect.Type, prefix string) (out []string) {
 	for i := range of.NumField() {
 		f := of.Field(i)
 		switch name := f.Tag.Get("yaml"); {
-		case name == "-":
+		case name == "-" || strings.HasSuffix(name, ",omitempty"):
 		case f.Type.Kind() == reflect.Struct:
 			out = append(out, members(f.Type, prefix+name+".")...)
 		default:
@@ -134,6 +134,7 @@ func (p Policy) faults() []fault {
 	p.checkScores(&c)
 	p.checkCounts(&c)
 	p.checkTimes(&c)
+	p.checkTrust(&c)
 	p.checkAnomalies(&c)
 	return c.faults
 }
@@ -241,6 +242,16 @@ func (p Policy) checkTimes(c *checker) {
 	}
 	if p.Verification.Timeout > p.Verification.MaxAge {
 		c.add("verification.timeout", "it must be at most max_age: else a verification is too old before it is late")
+	}
+}
+
+func (p Policy) checkTrust(c *checker) {
+	c.names("trust.require", p.Trust.Require)
+	c.span("trust.every", p.Trust.Every, maxSpan)
+	c.span("trust.max_age", p.Trust.MaxAge, maxSpan)
+	c.share("trust.slower", p.Trust.Slower)
+	if p.Trust.Every > p.Trust.MaxAge {
+		c.add("trust.every", "it must be at most max_age: else each pass is too old before the next look")
 	}
 }
 

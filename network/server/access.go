@@ -66,6 +66,7 @@ var access = map[string]rule{
 	"getReport":              {people: api.RoleViewer, node: true},
 	"getHistory":             {people: api.RoleViewer, node: true},
 	"listAnomalies":          {people: api.RoleViewer},
+	"listFindings":           {people: api.RoleViewer},
 	"getCapacity":            {people: api.RoleViewer},
 
 	"createEnrolmentToken": {people: api.RoleOperator, bytes: 4 * kib, audit: true},

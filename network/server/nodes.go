@@ -165,6 +165,9 @@ func (s *Server) detail(ctx context.Context, id string) (api.NodeDetail, error) 
 		if err != nil {
 			return api.NodeDetail{}, err
 		}
+		if why := s.untrusted(n.ID, r.Name); why != "" && facts.Routable {
+			facts.Routable, facts.Reasons = false, append([]string{why}, facts.Reasons...)
+		}
 		d.Replicas = append(d.Replicas, facts)
 	}
 	if n.InventorySHA256 != "" {

@@ -85,6 +85,7 @@ func (s *Store) sweep(ctx context.Context, q database.Query, keep Retention, now
 		{"DELETE FROM nonces WHERE expires_at < $1", now},
 		{"DELETE FROM points WHERE at < $1", reports},
 		{"DELETE FROM anomalies WHERE at < $1", decisions},
+		{"DELETE FROM findings WHERE at < $1", decisions},
 		{"DELETE FROM demand WHERE at < $1", decisions},
 		{"DELETE FROM commands WHERE created_at < $1 AND expires_at < $1", reports},
 	} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay/internal/database"
+	"github.com/assay-bench/assay/network/control"
 )
 
 // Route is a replica with what is known of its node: what routers go by.
@@ -25,6 +26,7 @@ type Route struct {
 	LastReport   string // its id; empty: none
 	LastReportAt time.Time
 	EngineDown   bool // by the last heart-beat
+	Proofs       control.Proofs
 }
 
 // maxRoutes bounds what is read at once: ten times what one server is made for.
@@ -36,7 +38,7 @@ func scanRoute(r row) (v Route, err error) {
 	err = r.Scan(&v.ID, &v.Node, &v.Replica, &v.Owner, &v.Hostname, &v.Engine, &v.Model, &v.ServingURL,
 		&n.Admission, &n.Intent, &n.Contact, &n.Version, &n.PolicyVersion, (*[]byte)(&n.State),
 		&p.Admission, &p.Intent, &p.Contact, &p.Version, &p.PolicyVersion, (*[]byte)(&p.State),
-		&v.ScoreLow, &v.LastReport, at(&v.LastReportAt), (*[]byte)(&beat))
+		&v.ScoreLow, &v.LastReport, at(&v.LastReportAt), (*[]byte)(&beat), parsed(&v.Proofs))
 	v.EngineDown = EngineDown(beat, v.Replica)
 	return v, err
 }
@@ -48,7 +50,7 @@ func (s *Store) Routes(ctx context.Context) (routes []Route, err error) {
 		routes, err = all(ctx, q, scanRoute, `SELECT r.id, r.node, r.name, n.owner, n.hostname, r.engine, r.model, r.serving_url,
 			n.admission, n.intent, n.contact, n.version, n.policy_version, n.state,
 			r.admission, r.intent, r.contact, r.version, r.policy_version, r.state,
-			n.score_low, n.last_report, n.last_report_at, coalesce(b.body, '{}')
+			n.score_low, n.last_report, n.last_report_at, coalesce(b.body, '{}'), r.trust
 			FROM replicas r JOIN nodes n ON n.id = r.node LEFT JOIN beats b ON b.node = n.id
 			WHERE r.removed_at IS NULL AND r.serving_url <> '' AND n.intent <> 'retired' ORDER BY r.id LIMIT $1`, maxRoutes)
 		return err

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/assay-bench/assay/network/control"
 )
 
 // Routes are the replicas that are there, have an address and whose node is not
@@ -38,7 +40,7 @@ func testRoutes(t *testing.T, b backend) {
 	n.Reasons = nil
 	equal(t, "the route", all[0], Route{
 		ID: a.ID, Node: node, Replica: "a", Owner: "ada", Hostname: "h", Engine: "vllm", Model: "m", ServingURL: "http://10.0.0.1:8000",
-		NodeFacts: n.Facts, ReplicaFacts: fresh, ScoreLow: &score, LastReport: r.ID, LastReportAt: at,
+		NodeFacts: n.Facts, ReplicaFacts: fresh, ScoreLow: &score, LastReport: r.ID, LastReportAt: at, Proofs: control.Proofs{},
 	})
 	for i, told := range []struct {
 		body string

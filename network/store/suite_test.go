@@ -53,6 +53,7 @@ var checks = map[string]func(*testing.T, backend){
 	"migrate at once":  testMigrateAtOnce,
 	"month boundaries": testMonths,
 	"trends":           testTrends,
+	"findings":         testFindings,
 }
 
 // suite runs every check on a kind of database.

@@ -60,6 +60,11 @@ func (t *Table) make(at time.Time, rows []store.Route) *snapshot {
 		var err error
 		if target.Address, err = control.ParseServing(r.ServingURL); err != nil {
 			target.Rotation, target.Why = control.RotationDown, err.Error()
+		} else if ok, why := control.Trusted(t.policy, r.Proofs, r.ServingURL, at); !ok {
+			target.Untrusted, target.Why = why, why
+			if target.Rotation == control.RotationReady {
+				target.Rotation = control.RotationDrain
+			}
 		} else {
 			models[r.Model] = append(models[r.Model], len(s.targets))
 		}

@@ -48,7 +48,8 @@ type Target struct {
 	Member   bool // it was admitted once
 	Rotation control.Rotation
 	control.Weighed
-	Figures Figures // of its last report
+	Untrusted string  // why it gets nothing though it might be routed; empty: it is not that
+	Figures   Figures // of its last report
 }
 
 // Figures are what the last report measured; nil is unknown.
