@@ -87,6 +87,7 @@ var mayImport = map[string][]string{
 	"campaign/rent":                {"", "campaign/provider", "campaign/store"},
 	"campaign/reap":                {"", "campaign/provider", "campaign/rent", "campaign/store"},
 	"campaign/sandbox":             {"", "internal/child"},
+	"campaign":                     {"", "internal/yamltext"},
 
 	"internal/clock":    {},
 	"internal/database": {"internal/disk"},
@@ -116,10 +117,11 @@ var mayImport = map[string][]string{
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
+	"cmd/internal/campaign":       {"", "campaign", "cmd/internal/cli", "report"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api", "report"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
 	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/webhook", "network/store", "report"},
-	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
+	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/campaign", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/agent", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }
 

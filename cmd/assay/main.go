@@ -12,6 +12,7 @@
 //	assay ledger COMMAND      sign, verify, publish, notarise, prove
 //	assay server [flags]      run a network's server: who may serve, who is failing
 //	assay node COMMAND        look at a network's nodes, and decide about them
+//	assay campaign COMMAND    measure a matrix of rented GPUs, and give them back
 //	assay version
 //
 // With no flags, hammer looks for an engine on the ports where they usually
@@ -31,6 +32,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/cmd/internal/agent"
+	"github.com/assay-bench/assay/cmd/internal/campaign"
 	"github.com/assay-bench/assay/cmd/internal/claims"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
@@ -58,7 +60,7 @@ func root() *cobra.Command {
 		claims.New(),
 		report.New(parquet.Format()),
 		ledger.New(operate.Commands()...),
-		agent.New(), server.New(), node.New(),
+		agent.New(), server.New(), node.New(), campaign.New(),
 		native.New(), agent.Check(), claims.Probe(), claims.Ready(), // for processes of our own
 	)
 }
