@@ -1,0 +1,70 @@
+// Package sandboxtest starts simulated clouds for tests.
+package sandboxtest
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/assay-bench/assay/campaign/provider/providertest"
+	"github.com/assay-bench/assay/campaign/sandbox"
+)
+
+// Start serves a sandbox for the time of a test and gives its URL.
+func Start(t testing.TB, c sandbox.Config) (*sandbox.Sandbox, string) {
+	t.Helper()
+	s, err := sandbox.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		s.Close()
+	})
+	return s, server.URL
+}
+
+// Cloud is a conformance suite's view of one simulated cloud.
+func Cloud(s *sandbox.Sandbox, name string) providertest.Cloud {
+	return providertest.Cloud{
+		Alive: func() int { return s.Book().Alive },
+		Fault: func(t *testing.T, fault string) bool { return Fault(t, s, name, fault) },
+		Boot:  func(t *testing.T, id string) { Boot(t, s, id) },
+	}
+}
+
+// Fault switches a fault on, once or for good; false: this cloud does not have it.
+func Fault(t testing.TB, s *sandbox.Sandbox, cloud, name string) bool {
+	t.Helper()
+	var err error
+	switch name {
+	case providertest.Despite:
+		if cloud != sandbox.Vast {
+			return false
+		}
+		err = s.Next(name, 1)
+	case providertest.Retired, providertest.KeyRevoked, providertest.Hostile:
+		err = s.Set(map[string]float64{cloud + ":" + name: 1})
+	default:
+		err = s.Next(name, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// Boot waits until an instance runs.
+func Boot(t testing.TB, s *sandbox.Sandbox, id string) {
+	t.Helper()
+	for range 2000 {
+		for _, e := range s.Book().Entries {
+			if e.ID == id && e.State == "running" {
+				return
+			}
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	t.Fatalf("instance %s does not run", id)
+}
