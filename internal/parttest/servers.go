@@ -38,7 +38,7 @@ func PgBouncer(tb testing.TB, url string, pool int) string {
 
 // Server is a server of the test's own, to be killed and started again.
 type Server struct {
-	URL string // of PostgreSQL's database assay, or of S3
+	URL string // of PostgreSQL's database assay, or of S3; Temporal's HOST:PORT
 
 	tb         testing.TB
 	serve, dir string
@@ -108,14 +108,20 @@ func OwnS3(tb testing.TB) (*Server, Bucket) {
 	return s, b
 }
 
-// bucket reads what versitygw-serve prints: lines as a shell sets variables.
-func bucket(lines string) Bucket {
+// values reads what a script prints as a shell sets variables.
+func values(lines string) map[string]string {
 	value := map[string]string{}
 	for line := range strings.Lines(lines) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
-			value[k] = v
+			value[k] = strings.Trim(v, "'")
 		}
 	}
+	return value
+}
+
+// bucket reads what versitygw-serve prints.
+func bucket(lines string) Bucket {
+	value := values(lines)
 	return Bucket{
 		Endpoint:  value["ASSAY_S3_ENDPOINT"],
 		AccessKey: value["ASSAY_S3_ACCESS_KEY"],
