@@ -88,6 +88,7 @@ var mayImport = map[string][]string{
 	"campaign/reap":                {"", "campaign/provider", "campaign/rent", "campaign/store"},
 	"campaign/sandbox":             {"", "internal/child"},
 	"campaign":                     {"", "internal/yamltext"},
+	"campaign/node":                {"", "journal", "summary", "internal/disk"},
 
 	"internal/clock":    {},
 	"internal/database": {"internal/disk"},
