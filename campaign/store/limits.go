@@ -153,3 +153,16 @@ func (s *Store) provider(ctx context.Context, name string) error {
 		return err
 	})
 }
+
+// Looked is when the last look at a provider began that was noted; zero: there was
+// none.
+func (s *Store) Looked(ctx context.Context, name string) (at time.Time, err error) {
+	err = s.view(ctx, "read when "+name+" was looked at", func(q database.Query) error {
+		moments, err := database.All(ctx, q, func(r database.Row) (t time.Time, err error) { return t, r.Scan(database.At(&t)) }, "SELECT looked_at FROM providers WHERE name = $1", name)
+		if len(moments) > 0 {
+			at = moments[0]
+		}
+		return err
+	})
+	return at, err
+}
