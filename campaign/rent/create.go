@@ -92,9 +92,9 @@ func (r *Renter) balance(ctx context.Context, c Cloud, i store.Intent) error {
 // outcome records what create answered.
 func (r *Renter) outcome(ctx context.Context, c Cloud, i store.Intent, n provider.Instance, err error) (provider.Instance, error) {
 	if n.ID != "" {
-		now, e := r.store.Created(ctx, i.Label, n)
+		now, e := r.store.Created(ctx, i.Label, r.ours(n))
 		if e == nil && now.State != store.Live {
-			e = fmt.Errorf("%w: it is %s", store.ErrLease, now.State)
+			e = fmt.Errorf("%w: it is %s: %s", store.ErrLease, now.State, now.Why)
 		}
 		return n, errors.Join(err, e)
 	}
@@ -135,7 +135,10 @@ func (r *Renter) find(ctx context.Context, c Cloud, i store.Intent, why error) (
 			return provider.Instance{}, err
 		case len(i.Instances) > 0:
 			n := known(i)
-			_, err := r.store.Created(ctx, i.Label, n) // live, unless somebody has ended it
+			now, err := r.store.Created(ctx, i.Label, n) // live, unless somebody has ended it
+			if err == nil && now.State != store.Live {
+				err = fmt.Errorf("create %s: %w: it is %s: %s", i.Label, store.ErrLease, now.State, now.Why)
+			}
 			return n, err
 		case i.State != store.Creating:
 			return provider.Instance{}, fmt.Errorf("create %s: %w: it is %s", i.Label, store.ErrLease, i.State)

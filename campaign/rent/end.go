@@ -41,8 +41,19 @@ func (r *Renter) Look(ctx context.Context, name string) (store.Found, error) {
 	if err != nil && !errors.Is(err, provider.ErrUnproved) {
 		return store.Found{}, r.tooFast(ctx, c.Traits, provider.CallList, err)
 	}
+	for k, n := range census.Instances {
+		census.Instances[k] = r.ours(n)
+	}
 	r.o.Step("observe")
 	return r.store.Observe(ctx, in, store.Sight{Provider: name, Began: began, Lag: c.Traits.ListLag, Census: census, Proves: proves(c.Provider)})
+}
+
+// ours is an instance with its price by our clock.
+func (r *Renter) ours(n provider.Instance) provider.Instance {
+	if hour, err := n.Hour.Times(r.o.Scale); err == nil { // else the provider states no price that exists
+		n.Hour = hour
+	}
+	return n
 }
 
 // proves reports whether a provider can prove an end at all.

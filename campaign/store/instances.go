@@ -28,7 +28,7 @@ type Instance struct {
 }
 
 // Created records an instance that exists under an intent's label, whatever state
-// that is in. An intent that create was called for, and that nobody has ended, is
+// that is in. Its price is by our clock, as the intent's is. An intent that create was called for, and that nobody has ended, is
 // live; under any other one the instance is to be destroyed, and one that had ended is
 // taken up again.
 func (s *Store) Created(ctx context.Context, label string, n provider.Instance) (i Intent, err error) {
@@ -73,10 +73,29 @@ func (s *Store) record(ctx context.Context, q database.Query, i Intent, n provid
 			return err
 		}
 	}
+	if err := s.priced(ctx, q, i, n); err != nil {
+		return err
+	}
 	if i.State != Ended && i.State != Unproved && i.State != Intended {
 		return nil
 	}
 	return s.takeUp(ctx, q, i)
+}
+
+// priced notes what an instance really costs an hour of our clock. One that costs more
+// than was reserved for is ended, before that is used up.
+func (s *Store) priced(ctx context.Context, q database.Query, i Intent, n provider.Instance) error {
+	const rounding = 100 // parts of which one may be a provider's
+	if n.Hour.Nano <= i.Hour.Nano {
+		return nil
+	}
+	if _, err := q.ExecContext(ctx, "UPDATE intents SET hour = $1 WHERE label = $2", n.Hour.Nano, i.Label); err != nil {
+		return err
+	}
+	if n.Hour.Nano-i.Hour.Nano <= i.Hour.Nano/rounding {
+		return nil
+	}
+	return s.beginEnd(ctx, q, i.Label, fmt.Sprintf("it costs %s an hour, and its offer said %s", n.Hour, i.Hour))
 }
 
 // takeUp makes an intent ending whose instance is there although it should not be.

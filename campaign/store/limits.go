@@ -9,10 +9,13 @@ import (
 	"github.com/assay-bench/assay/internal/database"
 )
 
-// slack is the part of an interval by which a call may leave late. A slot is longer
-// by it, so that two calls are never closer than the interval: one that woke up later
-// takes another slot.
-const slack = 8
+// slack is the part of an interval by which a call may leave late, and minSlack the
+// least: no clock wakes somebody up sooner. A slot is longer by it, so that two calls
+// are never closer than the interval: one that woke up later takes another slot.
+const (
+	slack    = 8
+	minSlack = 3 * time.Millisecond
+)
 
 // maxQueue is how far ahead slots are given out. Whoever waits longer asks again, and
 // a slot of a process that died is no great loss.
@@ -26,13 +29,16 @@ func (s *Store) Limits(t provider.Traits) provider.Wait {
 		if each == 0 && any == 0 {
 			return ctx.Err()
 		}
-		for {
+		for lead := time.Duration(0); ; {
 			asked := time.Now()
-			_, wait, given, err := s.take(ctx, t.Name, c, each, any)
-			if err != nil {
-				return fmt.Errorf("%w: wait for a turn to call %s of %s: %w", provider.ErrNotSent, c, t.Name, err)
+			_, wait, given, err := s.take(ctx, t.Name, c, each, any, lead)
+			if took := time.Since(asked); err == nil && took > lead {
+				lead = 2 * took // so that the next slot is not over before the answer is here
 			}
-			if err := sleep(ctx, wait-time.Since(asked)); err != nil {
+			if err == nil {
+				err = sleep(ctx, wait-time.Since(asked))
+			}
+			if err != nil {
 				return fmt.Errorf("%w: wait for a turn to call %s of %s: %w", provider.ErrNotSent, c, t.Name, err)
 			}
 			if given && time.Since(asked)-wait <= tolerance(each, any) {
@@ -43,15 +49,20 @@ func (s *Store) Limits(t provider.Traits) provider.Wait {
 }
 
 // slot is how long a call occupies its row.
-func slot(interval time.Duration) time.Duration { return interval + interval/slack }
+func slot(interval time.Duration) time.Duration {
+	if interval == 0 {
+		return 0
+	}
+	return interval + max(interval/slack, minSlack)
+}
 
-// tolerance is how late a call may leave.
+// tolerance is how late a call may leave, by the shorter of its slots.
 func tolerance(each, any time.Duration) time.Duration {
 	least := each
 	if any > 0 && (any < each || each == 0) {
 		least = any
 	}
-	return least / (slack + 1)
+	return max(least/(slack+1), minSlack)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -68,10 +79,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// take takes the next free moment of a call by one conditional UPDATE, by the
-// database's clock, and says how long it is until then. Where the queue is long it takes nothing, and says how long
+// take takes the next free moment of a call that is not before lead, by one
+// conditional UPDATE and the database's clock, and says how long it is until then. Where the queue is long it takes nothing, and says how long
 // to wait before asking again.
-func (s *Store) take(ctx context.Context, name string, c provider.Call, each, any time.Duration) (at time.Time, wait time.Duration, given bool, err error) {
+func (s *Store) take(ctx context.Context, name string, c provider.Call, each, any, lead time.Duration) (at time.Time, wait time.Duration, given bool, err error) {
 	column, err := callColumn(c)
 	if err != nil {
 		return at, 0, false, err
@@ -80,12 +91,12 @@ func (s *Store) take(ctx context.Context, name string, c provider.Call, each, an
 		return at, 0, false, err
 	}
 	now := s.db.Now()
-	next := s.greatest(now, "any_next", column)
+	next := s.greatest(now+" + $5", "any_next", column)
 	err = s.one(ctx, "take a turn", func(q database.Query) error {
 		moments, err := database.All(ctx, q, func(r database.Row) (m [2]time.Time, err error) {
 			return m, r.Scan(database.At(&m[0]), database.At(&m[1]))
 		}, `UPDATE providers SET any_next = `+next+` + $1, `+column+` = `+next+` + $2 WHERE name = $3 AND `+next+` <= `+now+` + $4
-			RETURNING `+column+` - $2, `+now, any.Microseconds(), each.Microseconds(), name, maxQueue.Microseconds())
+			RETURNING `+column+` - $2, `+now, any.Microseconds(), each.Microseconds(), name, maxQueue.Microseconds(), lead.Microseconds())
 		if given = len(moments) == 1; given {
 			at, wait = moments[0][0], moments[0][0].Sub(moments[0][1])
 		}

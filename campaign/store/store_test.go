@@ -151,7 +151,7 @@ func testLimits(t *testing.T, s *Store) {
 		c := []provider.Call{provider.CallCreate, provider.CallList}[n%2]
 		wg.Go(func() {
 			for range 4 {
-				at, _, given, err := s.take(t.Context(), cloud, c, each, every)
+				at, _, given, err := s.take(t.Context(), cloud, c, each, every, 0)
 				if err != nil || !given {
 					t.Error(given, err)
 				}
@@ -176,13 +176,13 @@ func testLimits(t *testing.T, s *Store) {
 
 	// A long queue is not joined, and a provider's word moves everybody.
 	must(t, s.Backoff(t.Context(), cloud, provider.CallGet, time.Hour))
-	if _, _, given, err := s.take(t.Context(), cloud, provider.CallGet, each, 0); given || err != nil {
+	if _, _, given, err := s.take(t.Context(), cloud, provider.CallGet, each, 0, 0); given || err != nil {
 		t.Errorf("a turn was given within a pause: %v", err)
 	}
-	if _, _, given, err := s.take(t.Context(), cloud, provider.CallDestroy, each, 0); !given || err != nil {
+	if _, _, given, err := s.take(t.Context(), cloud, provider.CallDestroy, each, 0, 0); !given || err != nil {
 		t.Errorf("another call has to wait too: %v", err)
 	}
-	if _, _, _, err := s.take(t.Context(), cloud, "any_next = 0 --", each, 0); err == nil {
+	if _, _, _, err := s.take(t.Context(), cloud, "any_next = 0 --", each, 0, 0); err == nil {
 		t.Error("a call that is none has a column")
 	}
 	wait := s.Limits(provider.Traits{Name: "other", MinInterval: map[provider.Call]time.Duration{provider.CallList: each}})
