@@ -13,6 +13,15 @@ const eventWarningsMost = 100
 
 // Of summarises a run in one pass over each of its files.
 func Of(run Source) (assay.Summary, error) {
+	o, err := reduce(run)
+	if err != nil {
+		return assay.Summary{}, err
+	}
+	return o.summary(run), nil
+}
+
+// reduce reads a run.
+func reduce(run Source) (*reduction, error) {
 	m := run.Manifest()
 	o := &reduction{
 		manifest: m,
@@ -26,25 +35,25 @@ func Of(run Source) (assay.Summary, error) {
 	// them.
 	for e, err := range run.Events() {
 		if err != nil {
-			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
+			return nil, fmt.Errorf("summarise run %s: %w", m.ID, err)
 		}
 		o.event(e)
 	}
 	o.prepare(run)
 	for r, err := range run.Requests() {
 		if err != nil {
-			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
+			return nil, fmt.Errorf("summarise run %s: %w", m.ID, err)
 		}
 		o.request(r)
 	}
 	o.settle()
 	for r, err := range run.Readings() {
 		if err != nil {
-			return assay.Summary{}, fmt.Errorf("summarise run %s: %w", m.ID, err)
+			return nil, fmt.Errorf("summarise run %s: %w", m.ID, err)
 		}
 		o.reading(r)
 	}
-	return o.summary(run), nil
+	return o, nil
 }
 
 type reduction struct {
