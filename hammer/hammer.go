@@ -63,6 +63,9 @@ type Options struct {
 	// Checks are what was verified before; they are recorded with the run, and
 	// the node's health rests on them too.
 	Checks []assay.Check
+	// Begin is waited for when everything is prepared, just before the load; nil:
+	// it begins at once. Its error ends the run.
+	Begin func(context.Context) error
 	// Found is told what GPUs there are before the load; nil: nobody asks.
 	Found func([]assay.GPU)
 	// Reading gets each reading as it is recorded; nil: nobody looks.
@@ -213,6 +216,9 @@ func (r *run) measure(ctx context.Context, dir string, before *journal.Resumed) 
 	err := r.settle(ctx)
 	if err == nil {
 		err = r.prepare(ctx, before)
+	}
+	if err == nil && r.opt.Begin != nil {
+		err = r.opt.Begin(ctx)
 	}
 	if err == nil {
 		r.openTotals(ctx)
