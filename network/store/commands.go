@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -16,6 +17,7 @@ type Command struct {
 	Reason  string
 	Created time.Time
 	Expires time.Time
+	Params  json.RawMessage // what it says besides; nil: nothing
 
 	Acked   time.Time // zero: the agent has not answered
 	Outcome string    // of the last answer
@@ -24,16 +26,16 @@ type Command struct {
 	Ended   time.Time // zero: it has only started, or not even that
 }
 
-const commandColumns = "c.id, c.node, c.kind, c.reason, c.created_at, c.expires_at, c.acked_at, c.outcome, c.detail, c.run, c.ended_at FROM commands c"
+const commandColumns = "c.id, c.node, c.kind, c.reason, c.created_at, c.expires_at, c.acked_at, c.outcome, c.detail, c.run, c.ended_at, c.params FROM commands c"
 
 func scanCommand(r row) (c Command, err error) {
-	err = r.Scan(&c.ID, &c.Node, &c.Kind, &c.Reason, at(&c.Created), at(&c.Expires), at(&c.Acked), &c.Outcome, &c.Detail, &c.Run, at(&c.Ended))
+	err = r.Scan(&c.ID, &c.Node, &c.Kind, &c.Reason, at(&c.Created), at(&c.Expires), at(&c.Acked), &c.Outcome, &c.Detail, &c.Run, at(&c.Ended), (*[]byte)(&c.Params))
 	return c, err
 }
 
 func insertCommand(ctx context.Context, q database.Query, c Command) error {
-	_, err := q.ExecContext(ctx, "INSERT INTO commands (id, node, kind, reason, created_at, expires_at, outcome, detail, run) VALUES ($1, $2, $3, $4, $5, $6, '', '', '')",
-		c.ID, c.Node, c.Kind, c.Reason, micros(c.Created), micros(c.Expires))
+	_, err := q.ExecContext(ctx, "INSERT INTO commands (id, node, kind, reason, created_at, expires_at, outcome, detail, run, params) VALUES ($1, $2, $3, $4, $5, $6, '', '', '', $7)",
+		c.ID, c.Node, c.Kind, c.Reason, micros(c.Created), micros(c.Expires), raw(c.Params))
 	return err
 }
 

@@ -51,6 +51,7 @@ type Node struct {
 // NodeFilter narrows a list of nodes; what is empty does not.
 type NodeFilter struct {
 	Owner, Admission, Intent, Contact string
+	Model                             string // of a replica that is there
 }
 
 const nodeColumns = `n.id, n.owner, n.name, n.hostname, n.admission, n.intent, n.contact, n.version, n.policy_version, n.state, n.reasons,
@@ -73,6 +74,9 @@ func (s *Store) Nodes(ctx context.Context, scope Scope, f NodeFilter, p Page) (n
 		if c[1] != "" {
 			where += " AND n." + c[0] + " = " + a.add(c[1])
 		}
+	}
+	if f.Model != "" {
+		where += " AND EXISTS (SELECT 1 FROM replicas r WHERE r.node = n.id AND r.removed_at IS NULL AND r.model = " + a.add(f.Model) + ")"
 	}
 	where += " AND n.id > " + a.add(p.After)
 	query := "SELECT " + nodeColumns + " WHERE " + where + " ORDER BY n.id LIMIT " + a.add(p.limit())

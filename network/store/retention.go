@@ -87,6 +87,8 @@ func (s *Store) sweep(ctx context.Context, q database.Query, keep Retention, now
 		{"DELETE FROM anomalies WHERE at < $1", decisions},
 		{"DELETE FROM findings WHERE at < $1", decisions},
 		{"DELETE FROM demand WHERE at < $1", decisions},
+		{"DELETE FROM measurement_nodes WHERE measurement IN (SELECT id FROM measurements WHERE created_at < $1 AND ended_at IS NOT NULL)", reports},
+		{"DELETE FROM measurements WHERE created_at < $1 AND ended_at IS NOT NULL", reports},
 		{"DELETE FROM commands WHERE created_at < $1 AND expires_at < $1", reports},
 	} {
 		if _, err := q.ExecContext(ctx, st.sql, micros(st.at)); err != nil {

@@ -25,6 +25,7 @@ var unscoped = map[string]string{
 	"PeerReports": "the server's own work", "UnneededEvidence": "the server's own work", "ForgetEvidence": "the server's own work",
 	"NextToPublish": "the server's own work", "MarkPublished": "the server's own work", "Unpublished": "a count", "Waiting": "a count",
 	"ClaimWebhooks": "the server's own work", "PostponeWebhook": "the server's own work", "Decide": "made from a node that was read with a scope",
+	"OpenMeasurements": "the server's own work", "StepMeasurement": "the server's own work", "MeasurementOf": "the server's own work", "KeepShare": "the server's own work",
 	"Acquire": "the server's own work", "Release": "the server's own work", "SetDue": "the server's own work", "ClaimDue": "the server's own work", "DoneDue": "the server's own work",
 	"AddAudit": "written by the server", "RecordedBy": "no rows", "Records": "no rows", "AddRejections": "counts",
 

@@ -54,6 +54,7 @@ var checks = map[string]func(*testing.T, backend){
 	"month boundaries": testMonths,
 	"trends":           testTrends,
 	"findings":         testFindings,
+	"measurements":     testMeasurements,
 }
 
 // suite runs every check on a kind of database.

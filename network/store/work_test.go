@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -254,7 +255,7 @@ func testLeases(t *testing.T, b backend) {
 func testCommands(t *testing.T, b backend) {
 	ctx, s := t.Context(), b.migrated(t)
 	node, at := enrolled(t, s, "ada"), now()
-	c := Command{ID: id(), Node: node, Kind: "check", Reason: "why", Created: at, Expires: at.Add(time.Minute)}
+	c := Command{ID: id(), Node: node, Kind: "check", Reason: "why", Created: at, Expires: at.Add(time.Minute), Params: json.RawMessage("{}")}
 	must(t, s.AddCommand(ctx, everybody, c, Trail{}))
 	must(t, s.AddCommand(ctx, everybody, Command{ID: id(), Node: enrolled(t, s, "bob"), Kind: "stop", Created: at, Expires: at.Add(time.Minute)}, Trail{}))
 	equal(t, "waiting", got[[]Command](t)(s.WaitingCommands(ctx, []string{node, "x"}, at)), []Command{c})
