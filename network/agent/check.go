@@ -32,6 +32,7 @@ type CheckConfig struct {
 	Streams    int  // at most so many while it is busy
 	Background bool // give way to others' requests
 	Clock      Skew
+	Begin      time.Time // of the load, by this machine's clock; zero: at once
 }
 
 // CheckOptions are what Check needs besides.
@@ -139,6 +140,9 @@ func (c CheckConfig) order(dir string, o CheckOptions) (Order, error) {
 	order := Order{
 		Node: o.Node, Replica: c.Engine.Name, Dir: absolute, Config: cfg, APIKey: c.APIKey, GPU: c.GPU, Yield: c.Background, Light: c.Busy,
 		Limit: assay.Duration(limit), Clock: c.Clock,
+	}
+	if !c.Begin.IsZero() {
+		order.Begin = c.Begin.UnixNano()
 	}
 	if c.Busy {
 		order.Nice = lightNice

@@ -27,6 +27,9 @@ type Order struct {
 	Light   bool           `json:"light,omitempty"` // the engine serves others: be short
 	Clock   Skew           `json:"clock"`
 	Limit   assay.Duration `json:"limit"` // of the whole
+	// Begin is when the load begins, in Unix nanoseconds of this machine's clock; 0:
+	// at once.
+	Begin int64 `json:"begin_ns,omitempty"`
 }
 
 // MeasureOptions are what Measure needs of the process that it runs in.
@@ -73,12 +76,31 @@ func Measure(ctx context.Context, o Order, opt MeasureOptions) (assay.Summary, e
 	defer cancel(nil)
 	w := &witness{yield: o.Yield, cancel: cancel, progress: opt.Progress}
 	sum, err := hammer.Run(ctx, cfg, o.Dir, hammer.Options{
-		Version: opt.Version, Node: o.Node, Replica: o.Replica, NVML: opt.NVML, Checks: checks, Progress: w.checkpoint, Reading: w.reading,
+		Version: opt.Version, Node: o.Node, Replica: o.Replica, NVML: opt.NVML, Checks: checks, Progress: w.checkpoint, Reading: w.reading, Begin: o.hold,
 	})
 	if errors.Is(context.Cause(ctx), ErrYield) {
 		err = errors.Join(ErrYield, err)
 	}
 	return sum, err
+}
+
+// maxLate is how late a load may begin that others wait for: what was to happen
+// together did not happen then.
+const maxLate = 2 * time.Second
+
+// hold waits until the load begins.
+func (o Order) hold(ctx context.Context) error {
+	if o.Begin == 0 {
+		return nil
+	}
+	wait := time.Until(time.Unix(0, o.Begin))
+	if wait < -maxLate {
+		return fmt.Errorf("the load was to begin %s before everything was prepared for it: begin it later", -wait.Round(time.Millisecond))
+	}
+	if !sleep(ctx, wait) {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // gpuChecks verifies the cards by the node's policy.

@@ -106,6 +106,11 @@ func (s spent) after(began time.Time, took time.Duration, budget float64) spent 
 	return spent{NotBefore: from.Add(wait), Last: began}
 }
 
+// debt is how much of the node's time was used that is not paid for yet.
+func (s spent) debt(now time.Time, budget float64) time.Duration {
+	return time.Duration(max(0, float64(s.NotBefore.Sub(now))) * budget)
+}
+
 // due is when the next scheduled check is to begin: chance is from 0 to 1, drawn
 // once after each check. It is a pure function, so that it can be looked at.
 func due(p Plan, s spent, started time.Time, onStart bool, chance float64) time.Time {

@@ -27,6 +27,7 @@ const (
 type job struct {
 	command string
 	end     func(outcome api.AcknowledgementOutcome, detail, run string)
+	measure *measurement // nil: a check as it is planned
 }
 
 // runner makes checks, one at a time.
@@ -42,6 +43,8 @@ type runner struct {
 	retries int
 	retryAt time.Time
 	name    string                  // of the check under way
+	command string                  // that asked for it; empty: none did
+	dropped string                  // a command that is not to be carried out any more
 	stop    context.CancelCauseFunc // of it
 	last    lastCheck
 	counts  map[string]int // checks by how they ended
@@ -140,7 +143,11 @@ func (r *runner) run(ctx context.Context) {
 
 // asked makes a check that the server asked for.
 func (r *runner) asked(ctx context.Context, j job) {
-	run, err := r.check(ctx, j.command, false)
+	if r.isDropped(j.command) {
+		j.end(api.AcknowledgementOutcomeFailed, ErrStopped.Error()+" before it began", "")
+		return
+	}
+	run, err := r.check(ctx, j.command, j.measure, false)
 	if err != nil {
 		j.end(api.AcknowledgementOutcomeFailed, err.Error(), run)
 		return
@@ -158,7 +165,7 @@ func (r *runner) scheduled(ctx context.Context, at time.Time) {
 		r.say("a check is due, and waits until the engine serves nobody")
 		return
 	}
-	_, err := r.check(ctx, "", quiet)
+	_, err := r.check(ctx, "", nil, quiet)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.chance = r.a.link.chance()
@@ -200,7 +207,7 @@ func (r *runner) mayStart() error {
 }
 
 // check makes one check, and leaves it to be delivered. It gives the run's id.
-func (r *runner) check(ctx context.Context, command string, background bool) (string, error) {
+func (r *runner) check(ctx context.Context, command string, m *measurement, background bool) (string, error) {
 	if err := r.mayStart(); err != nil {
 		r.say(err.Error())
 		r.counted("not started")
@@ -225,14 +232,17 @@ func (r *runner) check(ctx context.Context, command string, background bool) (st
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	r.mu.Lock()
-	r.name, r.stop = name, stop
+	r.name, r.command, r.stop = name, command, stop
 	p := r.plan
 	r.mu.Unlock()
 	began := time.Now()
-	res, err := r.measure(ctx, p, dir, background)
+	res, err := r.measure(ctx, p, m, dir, background)
+	if m != nil {
+		began = m.later(began, time.Now())
+	}
 	took := time.Since(began)
 	r.mu.Lock()
-	r.name, r.stop = "", nil
+	r.name, r.command, r.stop = "", "", nil
 	r.spent = r.spent.after(began, took, p.Budget)
 	s := r.spent
 	r.mu.Unlock()
@@ -244,7 +254,7 @@ func (r *runner) check(ctx context.Context, command string, background bool) (st
 	return res.Run, err
 }
 
-func (r *runner) measure(ctx context.Context, p Plan, dir string, background bool) (CheckResult, error) {
+func (r *runner) measure(ctx context.Context, p Plan, m *measurement, dir string, background bool) (CheckResult, error) {
 	engine, err := r.a.lookout.target()
 	if err != nil {
 		return CheckResult{}, err
@@ -255,15 +265,21 @@ func (r *runner) measure(ctx context.Context, p Plan, dir string, background boo
 			return CheckResult{}, err
 		}
 	}
+	gpu, begin := r.a.c.GPU, time.Time{}
+	if m != nil {
+		// Which card it is was verified by the node's checks, and takes time that
+		// others wait for.
+		p.Profile, p.Scenario, gpu, begin = m.profile, m.scenario, GPUNone, m.begin
+	}
 	signer, statement, node := r.a.session.signing()
 	busy := !r.a.lookout.now().Quiet()
 	r.a.log.Info("a check begins", "scenario", p.Scenario.Name, "busy", busy)
 	return Check(ctx, CheckConfig{
-		Engine: engine, APIKey: key, GPU: r.a.c.GPU, Profile: p.Profile, Scenario: p.Scenario,
-		Busy: busy, Streams: r.a.c.Busy.Concurrency, Background: background, Clock: r.a.link.clock.now(),
+		Engine: engine, APIKey: key, GPU: gpu, Profile: p.Profile, Scenario: p.Scenario,
+		Busy: busy, Streams: r.a.c.Busy.Concurrency, Background: background, Clock: r.a.link.clock.now(), Begin: begin,
 	}, dir, CheckOptions{
 		Node: node, Signer: signer, Key: statement, Child: r.a.o.Child, Supervisor: r.a.o.Supervisor, Env: r.a.o.Env,
-		Limit: 2*time.Duration(p.Scenario.Duration) + 10*time.Minute,
+		Limit: 2*time.Duration(p.Scenario.Duration) + 10*time.Minute + max(0, time.Until(begin)),
 		Progress: func(c assay.Checkpoint) {
 			r.a.lookout.mine(c.InFlight)
 			r.a.export.Checkpoint(c)
@@ -306,10 +322,15 @@ func (r *runner) counted(how string) {
 	r.counts[how]++
 }
 
-// halt ends the check under way; false: there is none.
-func (r *runner) halt(why string) bool {
+// halt ends the check under way, or only that which a command asked for, which is
+// then not begun either; false: there is none.
+func (r *runner) halt(command, why string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if command != "" && r.command != command {
+		r.dropped = command
+		return false
+	}
 	if r.stop == nil {
 		return false
 	}
@@ -317,18 +338,28 @@ func (r *runner) halt(why string) bool {
 	return true
 }
 
+// isDropped says whether a command was taken back before it was carried out.
+func (r *runner) isDropped(command string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return command != "" && r.dropped == command
+}
+
 // obey carries out a command of the server, without waiting for its end.
 func (a *Agent) obey(ctx context.Context, c api.Command, end func(api.AcknowledgementOutcome, string, string)) {
 	switch c.Kind {
 	case api.CommandKindCheck:
-		select {
-		case a.runner.jobs <- job{c.Id, end}:
-		default:
-			end(api.AcknowledgementOutcomeRefused, "another check waits already", "")
+		a.queue(job{command: c.Id, end: end})
+	case api.CommandKindMeasure:
+		m, err := a.measurement(c.Measure)
+		if err != nil {
+			end(api.AcknowledgementOutcomeRefused, err.Error(), "")
+			return
 		}
+		a.queue(job{c.Id, end, m})
 	case api.CommandKindStop:
 		detail := "no check was under way"
-		if a.runner.halt(foreign.Line(value(c.Reason), 200)) {
+		if a.runner.halt(value(c.Stops), foreign.Line(value(c.Reason), 200)) {
 			detail = "the check was stopped"
 		}
 		end(api.AcknowledgementOutcomeDone, detail, "")
@@ -338,6 +369,15 @@ func (a *Agent) obey(ctx context.Context, c api.Command, end func(api.Acknowledg
 		a.answer(a.session.rotate(ctx), end)
 	default:
 		end(api.AcknowledgementOutcomeRefused, "this agent does not know such a command", "")
+	}
+}
+
+// queue has a check made when the one under way has ended.
+func (a *Agent) queue(j job) {
+	select {
+	case a.runner.jobs <- j:
+	default:
+		j.end(api.AcknowledgementOutcomeRefused, "another check waits already", "")
 	}
 }
 

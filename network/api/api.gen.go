@@ -123,6 +123,7 @@ func (e Admission) Valid() bool {
 // Defines values for CommandKind.
 const (
 	CommandKindCheck     CommandKind = "check"
+	CommandKindMeasure   CommandKind = "measure"
 	CommandKindRotateKey CommandKind = "rotate-key"
 	CommandKindSettings  CommandKind = "settings"
 	CommandKindStop      CommandKind = "stop"
@@ -132,6 +133,8 @@ const (
 func (e CommandKind) Valid() bool {
 	switch e {
 	case CommandKindCheck:
+		return true
+	case CommandKindMeasure:
 		return true
 	case CommandKindRotateKey:
 		return true
@@ -222,6 +225,93 @@ func (e Intent) Valid() bool {
 	case IntentRetired:
 		return true
 	case IntentServe:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MeasuredNodeState.
+const (
+	MeasuredNodeStateAsked      MeasuredNodeState = "asked"
+	MeasuredNodeStateAway       MeasuredNodeState = "away"
+	MeasuredNodeStateCancelled  MeasuredNodeState = "cancelled"
+	MeasuredNodeStateDelivering MeasuredNodeState = "delivering"
+	MeasuredNodeStateFailed     MeasuredNodeState = "failed"
+	MeasuredNodeStateLost       MeasuredNodeState = "lost"
+	MeasuredNodeStateMeasured   MeasuredNodeState = "measured"
+	MeasuredNodeStateRefused    MeasuredNodeState = "refused"
+	MeasuredNodeStateRunning    MeasuredNodeState = "running"
+	MeasuredNodeStateStopping   MeasuredNodeState = "stopping"
+	MeasuredNodeStateWaiting    MeasuredNodeState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the MeasuredNodeState enum.
+func (e MeasuredNodeState) Valid() bool {
+	switch e {
+	case MeasuredNodeStateAsked:
+		return true
+	case MeasuredNodeStateAway:
+		return true
+	case MeasuredNodeStateCancelled:
+		return true
+	case MeasuredNodeStateDelivering:
+		return true
+	case MeasuredNodeStateFailed:
+		return true
+	case MeasuredNodeStateLost:
+		return true
+	case MeasuredNodeStateMeasured:
+		return true
+	case MeasuredNodeStateRefused:
+		return true
+	case MeasuredNodeStateRunning:
+		return true
+	case MeasuredNodeStateStopping:
+		return true
+	case MeasuredNodeStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MeasurementState.
+const (
+	MeasurementStateCancelled  MeasurementState = "cancelled"
+	MeasurementStateCancelling MeasurementState = "cancelling"
+	MeasurementStateDone       MeasurementState = "done"
+	MeasurementStateRunning    MeasurementState = "running"
+)
+
+// Valid indicates whether the value is a known member of the MeasurementState enum.
+func (e MeasurementState) Valid() bool {
+	switch e {
+	case MeasurementStateCancelled:
+		return true
+	case MeasurementStateCancelling:
+		return true
+	case MeasurementStateDone:
+		return true
+	case MeasurementStateRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MeasurementMode.
+const (
+	MeasurementModeInTurn   MeasurementMode = "in_turn"
+	MeasurementModeTogether MeasurementMode = "together"
+)
+
+// Valid indicates whether the value is a known member of the MeasurementMode enum.
+func (e MeasurementMode) Valid() bool {
+	switch e {
+	case MeasurementModeInTurn:
+		return true
+	case MeasurementModeTogether:
 		return true
 	default:
 		return false
@@ -529,12 +619,18 @@ type Command struct {
 	Expires Time `json:"expires"`
 	Id      Id   `json:"id"`
 
-	// Kind check: verify and measure now; stop: end a check at once; settings: fetch them; rotate-key: make a new key
-	Kind   CommandKind `json:"kind"`
-	Reason *string     `json:"reason,omitempty"`
+	// Kind check: verify and measure now; stop: end a check at once; settings: fetch them; rotate-key: make a new key; measure: what the member of that name says
+	Kind CommandKind `json:"kind"`
+
+	// Measure A run that decides nothing about the node. Agents refuse what is beyond their limits.
+	Measure *MeasureOrder `json:"measure,omitempty"`
+	Reason  *string       `json:"reason,omitempty"`
+
+	// Stops stop: only the check that this command asked for
+	Stops *Id `json:"stops,omitempty"`
 }
 
-// CommandKind check: verify and measure now; stop: end a check at once; settings: fetch them; rotate-key: make a new key
+// CommandKind check: verify and measure now; stop: end a check at once; settings: fetch them; rotate-key: make a new key; measure: what the member of that name says
 type CommandKind string
 
 // Contact defines model for Contact.
@@ -582,6 +678,17 @@ type Enrolment struct {
 
 // Envelope defines model for Envelope.
 type Envelope = openapi_types.File
+
+// Estimate A sum over the overlap, with its 95 % interval. Without a value it is unknown, and why says why.
+type Estimate struct {
+	High *float64 `json:"high,omitempty"`
+	Low  *float64 `json:"low,omitempty"`
+
+	// N Slices of time that the interval rests on
+	N     int      `json:"n"`
+	Value *float64 `json:"value,omitempty"`
+	Why   *string  `json:"why,omitempty"`
+}
 
 // File defines model for File.
 type File struct {
@@ -740,6 +847,63 @@ type Inventory struct {
 	Version     *string   `json:"version,omitempty"`
 }
 
+// JointDistribution Of the judged requests of all nodes, merged from counts that are exact to 0.4 %; percentiles are never averaged.
+type JointDistribution struct {
+	N   int              `json:"n"`
+	P50 *JointPercentile `json:"p50,omitempty"`
+	P90 *JointPercentile `json:"p90,omitempty"`
+	P99 *JointPercentile `json:"p99,omitempty"`
+}
+
+// JointPercentile defines model for JointPercentile.
+type JointPercentile struct {
+	High *float64 `json:"high,omitempty"`
+
+	// Low Of its 95 % interval; absent: there are too few requests for one
+	Low   *float64 `json:"low,omitempty"`
+	Value float64  `json:"value"`
+}
+
+// JointResult defines model for JointResult.
+type JointResult struct {
+	// Measured Nodes with a result
+	Measured int `json:"measured"`
+
+	// Missing Nodes without one; MeasuredNode.cause says why
+	Missing []Id         `json:"missing"`
+	Stages  []JointStage `json:"stages"`
+}
+
+// JointStage defines model for JointStage.
+type JointStage struct {
+	// E2eMs Of the judged requests of all nodes, merged from counts that are exact to 0.4 %; percentiles are never averaged.
+	E2eMs  JointDistribution `json:"e2e_ms"`
+	Failed int               `json:"failed"`
+	Name   string            `json:"name"`
+
+	// Nodes That had this stage
+	Nodes int `json:"nodes"`
+
+	// OutputTokensPerSecond A sum over the overlap, with its 95 % interval. Without a value it is unknown, and why says why.
+	OutputTokensPerSecond Estimate `json:"output_tokens_per_second"`
+
+	// OverlapSeconds How long all of these nodes were in their steady windows at once, certainly: windows are cut by what the clocks may be off
+	OverlapSeconds *float64 `json:"overlap_seconds,omitempty"`
+	Requests       int      `json:"requests"`
+
+	// RequestsPerSecond A sum over the overlap, with its 95 % interval. Without a value it is unknown, and why says why.
+	RequestsPerSecond Estimate `json:"requests_per_second"`
+
+	// Streams Of all nodes together
+	Streams int `json:"streams"`
+
+	// TpotMs Of the judged requests of all nodes, merged from counts that are exact to 0.4 %; percentiles are never averaged.
+	TpotMs JointDistribution `json:"tpot_ms"`
+
+	// TtftMs Of the judged requests of all nodes, merged from counts that are exact to 0.4 %; percentiles are never averaged.
+	TtftMs JointDistribution `json:"ttft_ms"`
+}
+
 // Key defines model for Key.
 type Key struct {
 	Id        Sha256 `json:"id"`
@@ -771,10 +935,99 @@ type Login struct {
 // MaybeTime When the forecast's upper end, middle or lower end exceeds what is held; null: not within 90 days
 type MaybeTime = time.Time
 
+// MeasureOrder A run that decides nothing about the node. Agents refuse what is beyond their limits.
+type MeasureOrder struct {
+	Measurement Id `json:"measurement"`
+
+	// Profile By name; empty: the agent's own
+	Profile *string `json:"profile,omitempty"`
+
+	// Scenario By name; empty: the agent's own
+	Scenario *string `json:"scenario,omitempty"`
+
+	// Start When the load begins, by the server's clock; absent: at once
+	Start *Time `json:"start,omitempty"`
+}
+
+// MeasuredNode defines model for MeasuredNode.
+type MeasuredNode struct {
+	Asked *Time `json:"asked,omitempty"`
+
+	// Cause Why it was not measured
+	Cause *string `json:"cause,omitempty"`
+
+	// Clock The node's clock by its own comparison with the server's, and when its load began. What is absent is unknown.
+	Clock    *NodeClock    `json:"clock,omitempty"`
+	Ended    *Time         `json:"ended,omitempty"`
+	Hostname *string       `json:"hostname,omitempty"`
+	Node     Id            `json:"node"`
+	Owner    string        `json:"owner"`
+	Report   *Id           `json:"report,omitempty"`
+	Run      *string       `json:"run,omitempty"`
+	Stages   *[]JointStage `json:"stages,omitempty"`
+
+	// Started When it said that it had fetched the command
+	Started *Time `json:"started,omitempty"`
+
+	// State The last six are ends. away: it did not fetch the command; lost: it fetched it and was not heard of again
+	State MeasuredNodeState `json:"state"`
+}
+
+// MeasuredNodeState The last six are ends. away: it did not fetch the command; lost: it fetched it and was not heard of again
+type MeasuredNodeState string
+
+// Measurement defines model for Measurement.
+type Measurement struct {
+	By      string `json:"by"`
+	Created Time   `json:"created"`
+	Ended   *Time  `json:"ended,omitempty"`
+	Id      Id     `json:"id"`
+
+	// Mode together: the load begins at one time on all; in_turn: each node begins when the one before it has ended
+	Mode     MeasurementMode `json:"mode"`
+	Nodes    []MeasuredNode  `json:"nodes"`
+	Profile  string          `json:"profile"`
+	Reason   string          `json:"reason"`
+	Result   *JointResult    `json:"result,omitempty"`
+	Scenario string          `json:"scenario"`
+
+	// Start together: when the load was to begin, by the server's clock
+	Start *Time `json:"start,omitempty"`
+
+	// State done: every node has ended, well or not
+	State MeasurementState `json:"state"`
+}
+
+// MeasurementState done: every node has ended, well or not
+type MeasurementState string
+
+// MeasurementMode together: the load begins at one time on all; in_turn: each node begins when the one before it has ended
+type MeasurementMode string
+
 // NewEnrolmentToken defines model for NewEnrolmentToken.
 type NewEnrolmentToken struct {
 	Owner   Owner `json:"owner"`
 	Seconds *int  `json:"seconds,omitempty"`
+}
+
+// NewMeasurement defines model for NewMeasurement.
+type NewMeasurement struct {
+	// Mode together: the load begins at one time on all; in_turn: each node begins when the one before it has ended
+	Mode  MeasurementMode `json:"mode"`
+	Nodes []Id            `json:"nodes"`
+
+	// Profile A workload that the agents know by this name; empty: each its own
+	Profile *string `json:"profile,omitempty"`
+	Reason  string  `json:"reason"`
+
+	// Scenario A load that the agents know by this name; empty: each its own
+	Scenario *string `json:"scenario,omitempty"`
+
+	// StartSeconds together: from now until the load begins
+	StartSeconds *int `json:"start_seconds,omitempty"`
+
+	// TimeoutSeconds How long one node may take
+	TimeoutSeconds *int `json:"timeout_seconds,omitempty"`
 }
 
 // NewToken defines model for NewToken.
@@ -804,6 +1057,21 @@ type Node struct {
 	// Score The overall score of the last report as the server scored it; null: unknown
 	Score *float64  `json:"score"`
 	State Admission `json:"state"`
+}
+
+// NodeClock The node's clock by its own comparison with the server's, and when its load began. What is absent is unknown.
+type NodeClock struct {
+	// OffsetSeconds The server's minus the node's
+	OffsetSeconds *float64 `json:"offset_seconds,omitempty"`
+
+	// StartErrorSeconds together: how late the load began, by the server's clock
+	StartErrorSeconds *float64 `json:"start_error_seconds,omitempty"`
+
+	// UncertaintySeconds Half the round trip of the comparison
+	UncertaintySeconds *float64 `json:"uncertainty_seconds,omitempty"`
+
+	// Unknown Why the node's times cannot be compared with those of others
+	Unknown *string `json:"unknown,omitempty"`
 }
 
 // NodeDetail defines model for NodeDetail.
@@ -1107,6 +1375,9 @@ type CommandId = Id
 // Limit defines model for Limit.
 type Limit = int
 
+// MeasurementId defines model for MeasurementId.
+type MeasurementId = Id
+
 // NodeId defines model for NodeId.
 type NodeId = Id
 
@@ -1162,6 +1433,14 @@ type CreateNonceJSONBody struct {
 	Node Id `json:"node"`
 }
 
+// ListMeasurementsParams defines parameters for ListMeasurements.
+type ListMeasurementsParams struct {
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Before Entries older than this id
+	Before *Before `form:"before,omitempty" json:"before,omitempty"`
+}
+
 // ListNodesParams defines parameters for ListNodes.
 type ListNodesParams struct {
 	Limit    *Limit     `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1170,6 +1449,9 @@ type ListNodesParams struct {
 	State    *Admission `form:"state,omitempty" json:"state,omitempty"`
 	Contact  *Contact   `form:"contact,omitempty" json:"contact,omitempty"`
 	Routable *bool      `form:"routable,omitempty" json:"routable,omitempty"`
+
+	// Model Only nodes with a replica that serves it
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
 }
 
 // ListCommandsParams defines parameters for ListCommands.
@@ -1251,6 +1533,9 @@ type CreateEnrolmentTokenJSONRequestBody = NewEnrolmentToken
 
 // CreateNonceJSONRequestBody defines body for CreateNonce for application/json ContentType.
 type CreateNonceJSONRequestBody CreateNonceJSONBody
+
+// CreateMeasurementJSONRequestBody defines body for CreateMeasurement for application/json ContentType.
+type CreateMeasurementJSONRequestBody = NewMeasurement
 
 // ActOnNodeJSONRequestBody defines body for ActOnNode for application/json ContentType.
 type ActOnNodeJSONRequestBody = Action
@@ -1467,6 +1752,43 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/me (the `GetMe` operationId).
 	GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMeasurements Measurements of nodes that you see, newest first, without their stages
+	//
+	// Corresponds with GET /api/v1/measurements (the `ListMeasurements` operationId).
+	ListMeasurements(ctx context.Context, params *ListMeasurementsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMeasurementWithBody Measure chosen nodes with one profile, together or in turn
+	//
+	// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+	// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+	CreateMeasurementWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMeasurement Measure chosen nodes with one profile, together or in turn
+	//
+	// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+	// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+	CreateMeasurement(ctx context.Context, body CreateMeasurementJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelMeasurement End a measurement
+	//
+	// What has been measured stays; nodes that measure are told to stop. One that has ended is refused with 409.
+	//
+	// Corresponds with DELETE /api/v1/measurements/{measurement} (the `CancelMeasurement` operationId).
+	CancelMeasurement(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetMeasurement One measurement, node by node, and its joint result when it has ended
+	//
+	// Corresponds with GET /api/v1/measurements/{measurement} (the `GetMeasurement` operationId).
+	GetMeasurement(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNodes Nodes
 	//
@@ -2052,6 +2374,93 @@ func (c *Client) CreateNonce(ctx context.Context, body CreateNonceJSONRequestBod
 // Corresponds with GET /api/v1/me (the `GetMe` operationId).
 func (c *Client) GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetMeRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMeasurements Measurements of nodes that you see, newest first, without their stages
+//
+// Corresponds with GET /api/v1/measurements (the `ListMeasurements` operationId).
+func (c *Client) ListMeasurements(ctx context.Context, params *ListMeasurementsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMeasurementsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMeasurementWithBody Measure chosen nodes with one profile, together or in turn
+//
+// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+func (c *Client) CreateMeasurementWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMeasurementRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMeasurement Measure chosen nodes with one profile, together or in turn
+//
+// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+func (c *Client) CreateMeasurement(ctx context.Context, body CreateMeasurementJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMeasurementRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelMeasurement End a measurement
+//
+// What has been measured stays; nodes that measure are told to stop. One that has ended is refused with 409.
+//
+// Corresponds with DELETE /api/v1/measurements/{measurement} (the `CancelMeasurement` operationId).
+func (c *Client) CancelMeasurement(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelMeasurementRequest(c.Server, measurement)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetMeasurement One measurement, node by node, and its joint result when it has ended
+//
+// Corresponds with GET /api/v1/measurements/{measurement} (the `GetMeasurement` operationId).
+func (c *Client) GetMeasurement(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMeasurementRequest(c.Server, measurement)
 	if err != nil {
 		return nil, err
 	}
@@ -3461,6 +3870,180 @@ func NewGetMeRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListMeasurementsRequest constructs an http.Request for the ListMeasurements method
+func NewListMeasurementsRequest(server string, params *ListMeasurementsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/measurements")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Before != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "before", *params.Before, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateMeasurementRequest calls the generic CreateMeasurement builder with application/json body
+func NewCreateMeasurementRequest(server string, body CreateMeasurementJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateMeasurementRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateMeasurementRequestWithBody constructs an http.Request for the CreateMeasurement method, with any body, and a specified content type
+func NewCreateMeasurementRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/measurements")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCancelMeasurementRequest constructs an http.Request for the CancelMeasurement method
+func NewCancelMeasurementRequest(server string, measurement MeasurementId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "measurement", measurement, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/measurements/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetMeasurementRequest constructs an http.Request for the GetMeasurement method
+func NewGetMeasurementRequest(server string, measurement MeasurementId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "measurement", measurement, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/measurements/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListNodesRequest constructs an http.Request for the ListNodes method
 func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request, error) {
 	var err error
@@ -3552,6 +4135,18 @@ func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request,
 		if params.Routable != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "routable", *params.Routable, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -5362,6 +5957,49 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/me (the `GetMe` operationId).
 	GetMeWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMeResponse, error)
 
+	// ListMeasurementsWithResponse Measurements of nodes that you see, newest first, without their stages
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/measurements (the `ListMeasurements` operationId).
+	ListMeasurementsWithResponse(ctx context.Context, params *ListMeasurementsParams, reqEditors ...RequestEditorFn) (*ListMeasurementsResponse, error)
+
+	// CreateMeasurementWithBodyWithResponse Measure chosen nodes with one profile, together or in turn
+	//
+	// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+	// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+	CreateMeasurementWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMeasurementResponse, error)
+
+	// CreateMeasurementWithResponse Measure chosen nodes with one profile, together or in turn
+	//
+	// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+	// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+	CreateMeasurementWithResponse(ctx context.Context, body CreateMeasurementJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMeasurementResponse, error)
+
+	// CancelMeasurementWithResponse End a measurement
+	//
+	// What has been measured stays; nodes that measure are told to stop. One that has ended is refused with 409.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/measurements/{measurement} (the `CancelMeasurement` operationId).
+	CancelMeasurementWithResponse(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*CancelMeasurementResponse, error)
+
+	// GetMeasurementWithResponse One measurement, node by node, and its joint result when it has ended
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/measurements/{measurement} (the `GetMeasurement` operationId).
+	GetMeasurementWithResponse(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*GetMeasurementResponse, error)
+
 	// ListNodesWithResponse Nodes
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6437,6 +7075,226 @@ func (r GetMeResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetMeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListMeasurementsResponse200Headers the declared response headers of an HTTP 200 response for ListMeasurements
+type ListMeasurementsResponse200Headers struct {
+	Link *string
+}
+
+// ListMeasurementsResponseDefaultHeaders the declared response headers of an HTTP default response for ListMeasurements
+type ListMeasurementsResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type ListMeasurementsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Measurement
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListMeasurementsResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListMeasurementsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMeasurementsResponse) GetJSON200() *[]Measurement {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListMeasurementsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMeasurementsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMeasurementsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMeasurementsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMeasurementsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateMeasurementResponseDefaultHeaders the declared response headers of an HTTP default response for CreateMeasurement
+type CreateMeasurementResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type CreateMeasurementResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Measurement
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CreateMeasurementResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateMeasurementResponse) GetJSON201() *Measurement {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateMeasurementResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateMeasurementResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateMeasurementResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateMeasurementResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateMeasurementResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CancelMeasurementResponseDefaultHeaders the declared response headers of an HTTP default response for CancelMeasurement
+type CancelMeasurementResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type CancelMeasurementResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CancelMeasurementResponseDefaultHeaders
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CancelMeasurementResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelMeasurementResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelMeasurementResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelMeasurementResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelMeasurementResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetMeasurementResponseDefaultHeaders the declared response headers of an HTTP default response for GetMeasurement
+type GetMeasurementResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetMeasurementResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Measurement
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetMeasurementResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMeasurementResponse) GetJSON200() *Measurement {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetMeasurementResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMeasurementResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMeasurementResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMeasurementResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMeasurementResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8641,6 +9499,79 @@ func (c *ClientWithResponses) GetMeWithResponse(ctx context.Context, reqEditors 
 	return ParseGetMeResponse(rsp)
 }
 
+// ListMeasurementsWithResponse Measurements of nodes that you see, newest first, without their stages
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/measurements (the `ListMeasurements` operationId).
+func (c *ClientWithResponses) ListMeasurementsWithResponse(ctx context.Context, params *ListMeasurementsParams, reqEditors ...RequestEditorFn) (*ListMeasurementsResponse, error) {
+	rsp, err := c.ListMeasurements(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMeasurementsResponse(rsp)
+}
+
+// CreateMeasurementWithBodyWithResponse Measure chosen nodes with one profile, together or in turn
+//
+// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+func (c *ClientWithResponses) CreateMeasurementWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMeasurementResponse, error) {
+	rsp, err := c.CreateMeasurementWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMeasurementResponse(rsp)
+}
+
+// CreateMeasurementWithResponse Measure chosen nodes with one profile, together or in turn
+//
+// The server asks the agents, which keep their own limits; GET says what became of each node, and when all have
+// ended the joint result. It decides nothing about a node. A node is in one measurement at a time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/measurements (the `CreateMeasurement` operationId).
+func (c *ClientWithResponses) CreateMeasurementWithResponse(ctx context.Context, body CreateMeasurementJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMeasurementResponse, error) {
+	rsp, err := c.CreateMeasurement(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMeasurementResponse(rsp)
+}
+
+// CancelMeasurementWithResponse End a measurement
+//
+// What has been measured stays; nodes that measure are told to stop. One that has ended is refused with 409.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/measurements/{measurement} (the `CancelMeasurement` operationId).
+func (c *ClientWithResponses) CancelMeasurementWithResponse(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*CancelMeasurementResponse, error) {
+	rsp, err := c.CancelMeasurement(ctx, measurement, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelMeasurementResponse(rsp)
+}
+
+// GetMeasurementWithResponse One measurement, node by node, and its joint result when it has ended
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/measurements/{measurement} (the `GetMeasurement` operationId).
+func (c *ClientWithResponses) GetMeasurementWithResponse(ctx context.Context, measurement MeasurementId, reqEditors ...RequestEditorFn) (*GetMeasurementResponse, error) {
+	rsp, err := c.GetMeasurement(ctx, measurement, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMeasurementResponse(rsp)
+}
+
 // ListNodesWithResponse Nodes
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9876,6 +10807,196 @@ func ParseGetMeResponse(rsp *http.Response) (*GetMeResponse, error) {
 	switch {
 	case true:
 		var headers GetMeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListMeasurementsResponse parses an HTTP response from a ListMeasurementsWithResponse call
+func ParseListMeasurementsResponse(rsp *http.Response) (*ListMeasurementsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMeasurementsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Measurement
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListMeasurementsResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListMeasurementsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateMeasurementResponse parses an HTTP response from a CreateMeasurementWithResponse call
+func ParseCreateMeasurementResponse(rsp *http.Response) (*CreateMeasurementResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateMeasurementResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Measurement
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers CreateMeasurementResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelMeasurementResponse parses an HTTP response from a CancelMeasurementWithResponse call
+func ParseCancelMeasurementResponse(rsp *http.Response) (*CancelMeasurementResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelMeasurementResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers CancelMeasurementResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetMeasurementResponse parses an HTTP response from a GetMeasurementWithResponse call
+func ParseGetMeasurementResponse(rsp *http.Response) (*GetMeasurementResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMeasurementResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Measurement
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetMeasurementResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -11586,6 +12707,18 @@ type ServerInterface interface {
 	// GetMe Who is asking
 	// (GET /api/v1/me)
 	GetMe(w http.ResponseWriter, r *http.Request)
+	// ListMeasurements Measurements of nodes that you see, newest first, without their stages
+	// (GET /api/v1/measurements)
+	ListMeasurements(w http.ResponseWriter, r *http.Request, params ListMeasurementsParams)
+	// CreateMeasurement Measure chosen nodes with one profile, together or in turn
+	// (POST /api/v1/measurements)
+	CreateMeasurement(w http.ResponseWriter, r *http.Request)
+	// CancelMeasurement End a measurement
+	// (DELETE /api/v1/measurements/{measurement})
+	CancelMeasurement(w http.ResponseWriter, r *http.Request, measurement MeasurementId)
+	// GetMeasurement One measurement, node by node, and its joint result when it has ended
+	// (GET /api/v1/measurements/{measurement})
+	GetMeasurement(w http.ResponseWriter, r *http.Request, measurement MeasurementId)
 	// ListNodes Nodes
 	// (GET /api/v1/nodes)
 	ListNodes(w http.ResponseWriter, r *http.Request, params ListNodesParams)
@@ -12088,6 +13221,118 @@ func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request)
 	handler.ServeHTTP(w, r)
 }
 
+// ListMeasurements operation middleware
+func (siw *ServerInterfaceWrapper) ListMeasurements(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListMeasurementsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", r.URL.Query(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "before"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "before", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListMeasurements(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateMeasurement operation middleware
+func (siw *ServerInterfaceWrapper) CreateMeasurement(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateMeasurement(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelMeasurement operation middleware
+func (siw *ServerInterfaceWrapper) CancelMeasurement(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "measurement" -------------
+	var measurement MeasurementId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "measurement", r.PathValue("measurement"), &measurement, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "measurement", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelMeasurement(w, r, measurement)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetMeasurement operation middleware
+func (siw *ServerInterfaceWrapper) GetMeasurement(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "measurement" -------------
+	var measurement MeasurementId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "measurement", r.PathValue("measurement"), &measurement, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "measurement", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetMeasurement(w, r, measurement)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListNodes operation middleware
 func (siw *ServerInterfaceWrapper) ListNodes(w http.ResponseWriter, r *http.Request) {
 
@@ -12171,6 +13416,19 @@ func (siw *ServerInterfaceWrapper) ListNodes(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "routable"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "routable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
 		}
 		return
 	}
@@ -13442,6 +14700,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/policy/test", wrapper.TestPolicy)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/breaker", wrapper.GetBreaker)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/breaker", wrapper.ResetBreaker)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/measurements", wrapper.ListMeasurements)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/measurements", wrapper.CreateMeasurement)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/measurements/{measurement}", wrapper.CancelMeasurement)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/measurements/{measurement}", wrapper.GetMeasurement)
 
 	return m
 }
@@ -14014,6 +15276,182 @@ type GetMedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetMedefaultApplicationProblemPlusJSONResponse) VisitGetMeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMeasurementsRequestObject struct {
+	Params ListMeasurementsParams
+}
+
+type ListMeasurementsResponseObject interface {
+	VisitListMeasurementsResponse(w http.ResponseWriter) error
+}
+
+type ListMeasurements200ResponseHeaders struct {
+	Link *string
+}
+
+type ListMeasurements200JSONResponse struct {
+	Body    []Measurement
+	Headers ListMeasurements200ResponseHeaders
+}
+
+func (response ListMeasurements200JSONResponse) VisitListMeasurementsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMeasurementsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListMeasurementsdefaultApplicationProblemPlusJSONResponse) VisitListMeasurementsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMeasurementRequestObject struct {
+	Body *CreateMeasurementJSONRequestBody
+}
+
+type CreateMeasurementResponseObject interface {
+	VisitCreateMeasurementResponse(w http.ResponseWriter) error
+}
+
+type CreateMeasurement201JSONResponse Measurement
+
+func (response CreateMeasurement201JSONResponse) VisitCreateMeasurementResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMeasurementdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CreateMeasurementdefaultApplicationProblemPlusJSONResponse) VisitCreateMeasurementResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelMeasurementRequestObject struct {
+	Measurement MeasurementId `json:"measurement"`
+}
+
+type CancelMeasurementResponseObject interface {
+	VisitCancelMeasurementResponse(w http.ResponseWriter) error
+}
+
+type CancelMeasurement204Response struct {
+}
+
+func (response CancelMeasurement204Response) VisitCancelMeasurementResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type CancelMeasurementdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CancelMeasurementdefaultApplicationProblemPlusJSONResponse) VisitCancelMeasurementResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMeasurementRequestObject struct {
+	Measurement MeasurementId `json:"measurement"`
+}
+
+type GetMeasurementResponseObject interface {
+	VisitGetMeasurementResponse(w http.ResponseWriter) error
+}
+
+type GetMeasurement200JSONResponse Measurement
+
+func (response GetMeasurement200JSONResponse) VisitGetMeasurementResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMeasurementdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetMeasurementdefaultApplicationProblemPlusJSONResponse) VisitGetMeasurementResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15672,6 +17110,18 @@ type StrictServerInterface interface {
 	// GetMe Who is asking
 	// (GET /api/v1/me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
+	// ListMeasurements Measurements of nodes that you see, newest first, without their stages
+	// (GET /api/v1/measurements)
+	ListMeasurements(ctx context.Context, request ListMeasurementsRequestObject) (ListMeasurementsResponseObject, error)
+	// CreateMeasurement Measure chosen nodes with one profile, together or in turn
+	// (POST /api/v1/measurements)
+	CreateMeasurement(ctx context.Context, request CreateMeasurementRequestObject) (CreateMeasurementResponseObject, error)
+	// CancelMeasurement End a measurement
+	// (DELETE /api/v1/measurements/{measurement})
+	CancelMeasurement(ctx context.Context, request CancelMeasurementRequestObject) (CancelMeasurementResponseObject, error)
+	// GetMeasurement One measurement, node by node, and its joint result when it has ended
+	// (GET /api/v1/measurements/{measurement})
+	GetMeasurement(ctx context.Context, request GetMeasurementRequestObject) (GetMeasurementResponseObject, error)
 	// ListNodes Nodes
 	// (GET /api/v1/nodes)
 	ListNodes(ctx context.Context, request ListNodesRequestObject) (ListNodesResponseObject, error)
@@ -16171,6 +17621,115 @@ func (sh *strictHandler) GetMe(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetMeResponseObject); ok {
 		if err := validResponse.VisitGetMeResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListMeasurements operation middleware
+func (sh *strictHandler) ListMeasurements(w http.ResponseWriter, r *http.Request, params ListMeasurementsParams) {
+	var request ListMeasurementsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMeasurements(ctx, request.(ListMeasurementsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMeasurements")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListMeasurementsResponseObject); ok {
+		if err := validResponse.VisitListMeasurementsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateMeasurement operation middleware
+func (sh *strictHandler) CreateMeasurement(w http.ResponseWriter, r *http.Request) {
+	var request CreateMeasurementRequestObject
+
+	var body CreateMeasurementJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateMeasurement(ctx, request.(CreateMeasurementRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateMeasurement")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateMeasurementResponseObject); ok {
+		if err := validResponse.VisitCreateMeasurementResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelMeasurement operation middleware
+func (sh *strictHandler) CancelMeasurement(w http.ResponseWriter, r *http.Request, measurement MeasurementId) {
+	var request CancelMeasurementRequestObject
+
+	request.Measurement = measurement
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelMeasurement(ctx, request.(CancelMeasurementRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelMeasurement")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelMeasurementResponseObject); ok {
+		if err := validResponse.VisitCancelMeasurementResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetMeasurement operation middleware
+func (sh *strictHandler) GetMeasurement(w http.ResponseWriter, r *http.Request, measurement MeasurementId) {
+	var request GetMeasurementRequestObject
+
+	request.Measurement = measurement
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMeasurement(ctx, request.(GetMeasurementRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMeasurement")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetMeasurementResponseObject); ok {
+		if err := validResponse.VisitGetMeasurementResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -69,6 +69,11 @@ var access = map[string]rule{
 	"listFindings":           {people: api.RoleViewer},
 	"getCapacity":            {people: api.RoleViewer},
 
+	"createMeasurement": {people: api.RoleOperator, bytes: 64 * kib, audit: true},
+	"listMeasurements":  {people: api.RoleViewer},
+	"getMeasurement":    {people: api.RoleViewer},
+	"cancelMeasurement": {people: api.RoleOperator, audit: true},
+
 	"createEnrolmentToken": {people: api.RoleOperator, bytes: 4 * kib, audit: true},
 	"listEnrolmentTokens":  {people: api.RoleOperator},
 	"deleteEnrolmentToken": {people: api.RoleOperator, audit: true},

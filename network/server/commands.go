@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -36,9 +37,19 @@ func (s *Server) ListCommands(ctx context.Context, r api.ListCommandsRequestObje
 		if c.Reason != "" {
 			one.Reason = &c.Reason
 		}
+		var params CommandParams
+		if json.Unmarshal(c.Params, &params) == nil {
+			one.Measure, one.Stops = params.Measure, params.Stops
+		}
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// CommandParams are what a command says besides its kind, as they are stored.
+type CommandParams struct {
+	Measure *api.MeasureOrder `json:"measure,omitempty"`
+	Stops   *string           `json:"stops,omitempty"` // only the check that this command asked for
 }
 
 // waitingCommands is the one query that serves all polls.

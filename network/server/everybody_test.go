@@ -13,7 +13,7 @@ import (
 // path fills in an operation's path.
 func (op operation) filled(node string) string {
 	return strings.NewReplacer(
-		"{node}", node, "{command}", someID, "{report}", someID, "{token}", someID, "{person}", someID, "{transition}", someID,
+		"{node}", node, "{command}", someID, "{report}", someID, "{token}", someID, "{person}", someID, "{transition}", someID, "{measurement}", someID,
 		"{key}", strings.Repeat("a", 64),
 	).Replace(op.path)
 }
@@ -36,6 +36,7 @@ func (op operation) sample() (mediaType string, body []byte) {
 		"createEnrolmentToken": `{"owner":"theirs"}`,
 		"createToken":          `{"role":"admin","name":"mine"}`,
 		"resetBreaker":         `{"reason":"a test"}`,
+		"createMeasurement":    `{"nodes":["` + someID + `"],"mode":"together","reason":"a test"}`,
 		"enrol":                `{"token":"x","proof":"e30K"}`,
 		"createNonce":          `{"node":"` + someID + `"}`,
 	}
@@ -149,7 +150,7 @@ func testMalformed(t *testing.T, n *network) {
 		media, _ := op.sample()
 		if strings.Contains(op.path, "{") {
 			bad := strings.NewReplacer("{node}", node.id).Replace(op.path)
-			for _, p := range []string{"{command}", "{report}", "{token}", "{person}", "{transition}", "{key}"} {
+			for _, p := range []string{"{command}", "{report}", "{token}", "{person}", "{transition}", "{key}", "{measurement}"} {
 				bad = strings.ReplaceAll(bad, p, "no%20id%00")
 			}
 			if strings.Contains(bad, "no%20id") {

@@ -22,7 +22,7 @@ const maxScan = 5000
 func (s *Server) ListNodes(ctx context.Context, r api.ListNodesRequestObject) (api.ListNodesResponseObject, error) {
 	p := r.Params
 	limit := limitOf(p.Limit)
-	filter := store.NodeFilter{Owner: deref(p.Owner), Admission: string(deref(p.State)), Contact: string(deref(p.Contact))}
+	filter := store.NodeFilter{Owner: deref(p.Owner), Admission: string(deref(p.State)), Contact: string(deref(p.Contact)), Model: deref(p.Model)}
 	page := store.Page{After: deref(p.After), Limit: limit}
 	out := []api.Node{}
 	next := ""
@@ -65,6 +65,7 @@ func nodeQuery(p api.ListNodesParams) url.Values {
 	set("owner", deref(p.Owner))
 	set("state", string(deref(p.State)))
 	set("contact", string(deref(p.Contact)))
+	set("model", deref(p.Model))
 	if p.Routable != nil {
 		set("routable", strconv.FormatBool(*p.Routable))
 	}

@@ -78,6 +78,11 @@ func TestEveryMutationIsRecorded(t *testing.T) {
 		secrets = append(secrets, made.Token)
 		return path + "/" + made.Id
 	}
+	measurement := func(m *testNode) string {
+		var made api.Measurement
+		n.ask(201, "POST", "/api/v1/measurements", n.admin, api.NewMeasurement{Nodes: []string{m.id}, Mode: api.MeasurementModeInTurn, Reason: words}, &made)
+		return "/api/v1/measurements/" + made.Id
+	}
 	do := map[string]func(){
 		"enrol": func() { n.ask(200, "POST", "/api/v1/enrol", "", n.enrolment(enrolment, newcomer), nil) },
 		"putInventory": func() {
@@ -95,6 +100,14 @@ func TestEveryMutationIsRecorded(t *testing.T) {
 		"deleteToken":          ended(idOf("/api/v1/tokens", api.NewToken{Name: words, Role: api.NewTokenRoleViewer})),
 		"erasePerson":          ended("/api/v1/people/" + person),
 		"putPolicy":            func() { n.putPolicy(words) },
+		"createMeasurement": func() {
+			var made api.Measurement
+			n.ask(201, "POST", "/api/v1/measurements", n.admin, api.NewMeasurement{Nodes: []string{m.id}, Mode: api.MeasurementModeTogether, Reason: words}, &made)
+			if made.State != api.MeasurementStateRunning || len(made.Nodes) != 1 || made.Start == nil {
+				t.Errorf("%+v", made)
+			}
+		},
+		"cancelMeasurement": ended(measurement(rotated)),
 		"resetBreaker": func() {
 			n.ask(200, "PUT", "/api/v1/breaker", n.admin, api.ResetBreakerJSONRequestBody{Reason: words}, nil)
 		},

@@ -136,6 +136,9 @@ func (d *Decider) tryLater(id string) {
 // baseline, and decides on the node by it. It may be called twice for a report, by
 // anybody: a report counts once.
 func (d *Decider) Judge(ctx context.Context, r store.Report) error {
+	if done, err := d.measuredFor(ctx, r); done || err != nil {
+		return err
+	}
 	policy, err := d.inForce(ctx)
 	if err != nil {
 		return err

@@ -45,6 +45,7 @@ type reading struct {
 	manifest assay.Manifest // without what its node wants to be judged by
 	summary  assay.Summary
 	checks   []assay.Check
+	share    summary.Share // of a joint result with others
 }
 
 // readRun fetches the evidence of a report and summarises it.
@@ -202,7 +203,7 @@ func (d *Decider) reduce(ctx context.Context, r store.Report, dir string) (out r
 	out.manifest.Judge = assay.Judge{Search: out.manifest.Judge.Search}
 	lines := d.o.Limits.Lines
 	run := bounded{Run: rd, manifest: out.manifest, ctx: ctx, left: &lines}
-	if out.summary, err = summary.Of(run); err != nil {
+	if out.summary, out.share, err = summary.WithShare(run); err != nil {
 		return out, unreadable("%w", err)
 	}
 	if out.checks, err = run.checks(); err != nil {

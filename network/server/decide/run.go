@@ -18,6 +18,7 @@ const (
 	leasePublish = "publish"
 	leaseTidy    = "tidy"
 	leaseDemand  = "demand"
+	leaseMeasure = "measure"
 )
 
 // Run does what goes on by itself until ctx ends: it judges reports, looks who is
@@ -29,6 +30,7 @@ func (d *Decider) Run(ctx context.Context) {
 	all.Go(func() { d.leased(ctx, leaseContact, nil, d.contacts()) })
 	all.Go(func() { d.leased(ctx, leaseTidy, nil, d.tidies()) })
 	all.Go(func() { d.leased(ctx, leaseDemand, nil, d.demands()) })
+	all.Go(func() { d.leased(ctx, leaseMeasure, nil, d.measurements()) })
 	if d.o.Sink != nil {
 		all.Go(func() { d.leased(ctx, leasePublish, nil, d.publishTurn) })
 	}
