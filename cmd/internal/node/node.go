@@ -20,7 +20,7 @@ It asks the server at --server URL, or ASSAY_SERVER, with the API token in
 with who decided. A node is named by its id, by the beginning of one, or by its
 host, as far as only one node is meant.`,
 	}
-	cmd.AddCommand(newList(), newShow(), newHistory(), newAnomalies(), newFindings())
+	cmd.AddCommand(newList(), newShow(), newHistory(), newAnomalies(), newFindings(), newMeasure(), newMeasurement())
 	for _, a := range actions {
 		cmd.AddCommand(newAction(a))
 	}
