@@ -25,9 +25,10 @@ type Cloud struct {
 	Traits   provider.Traits
 	Query    provider.Query
 
-	// Fault makes something go wrong the next time, by a name below; false: this
-	// cloud cannot.
-	Fault func(t *testing.T, name string) bool
+	// Faults are the names, of those below, of what can go wrong with this cloud,
+	// and Fault makes it go wrong the next time.
+	Faults []string
+	Fault  func(t *testing.T, name string)
 	// Alive counts what really lives.
 	Alive func() int
 	// Boot waits until an instance runs or fails; nil: it does at once.
@@ -52,6 +53,14 @@ const (
 	DestroyRefuse = "destroy-refused"
 	DestroyIgnore = "destroy-ignored"
 )
+
+// All are the names of all faults.
+func All() []string {
+	return []string{
+		NoCapacity, CreateLost, Despite, ListEmpty, ListMalformed, ListPartial, Retired, KeyRevoked, Rate, ServerError, Huge,
+		Hostile, DestroyLost, DestroyRefuse, DestroyIgnore,
+	}
+}
 
 // Run runs the contract.
 func Run(t *testing.T, s Suite) {
@@ -93,9 +102,10 @@ func label(n string) string {
 // Key is a public key that nobody has the other half of.
 const Key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g assay"
 
-func (c Cloud) fault(t *testing.T, name string) {
+// needs skips a test of what cannot go wrong.
+func (c Cloud) needs(t *testing.T, name string) {
 	t.Helper()
-	if c.Fault == nil || !c.Fault(t, name) {
+	if !slices.Contains(c.Faults, name) {
 		t.Skipf("this provider cannot have %s", name)
 	}
 }
@@ -217,8 +227,9 @@ func orderIsChecked(t *testing.T, c Cloud) {
 }
 
 func noCapacity(t *testing.T, c Cloud) {
+	c.needs(t, NoCapacity)
 	o := c.order(t, "a")
-	c.fault(t, NoCapacity)
+	c.Fault(t, NoCapacity)
 	if i, err := c.Provider.Create(t.Context(), o); !errors.Is(err, provider.ErrNoCapacity) || i.ID != "" {
 		t.Errorf("%+v, %v", i, err)
 	}
@@ -229,8 +240,9 @@ func noCapacity(t *testing.T, c Cloud) {
 
 // createLost: the caller learns nothing, and finds the instance by its label.
 func createLost(t *testing.T, c Cloud) {
+	c.needs(t, CreateLost)
 	o := c.order(t, "lost")
-	c.fault(t, CreateLost)
+	c.Fault(t, CreateLost)
 	i, err := c.Provider.Create(t.Context(), o)
 	if err == nil || errors.Is(err, provider.ErrNotSent) || errors.Is(err, provider.ErrNoCapacity) || i.ID != "" {
 		t.Errorf("a lost answer gave %+v, %v", i, err)
@@ -243,8 +255,9 @@ func createLost(t *testing.T, c Cloud) {
 
 // despite: the error comes with the instance.
 func despite(t *testing.T, c Cloud) {
+	c.needs(t, Despite)
 	o := c.order(t, "despite")
-	c.fault(t, Despite)
+	c.Fault(t, Despite)
 	i, err := c.Provider.Create(t.Context(), o)
 	if err == nil || i.ID == "" || i.Label != label("despite") {
 		t.Fatalf("%+v, %v", i, err)
@@ -256,8 +269,9 @@ func despite(t *testing.T, c Cloud) {
 
 // missingFromList: a list without an instance that lives never makes it gone.
 func missingFromList(t *testing.T, c Cloud, fault string) {
+	c.needs(t, fault)
 	i := c.rent(t, "a")
-	c.fault(t, fault)
+	c.Fault(t, fault)
 	look, err := provider.Look(t.Context(), c.Provider, i.ID)
 	if len(look.Gone) != 0 {
 		t.Fatalf("a living instance is gone: %+v, %v", look, err)
@@ -271,8 +285,9 @@ func missingFromList(t *testing.T, c Cloud, fault string) {
 }
 
 func listFails(t *testing.T, c Cloud, fault string, want error) {
+	c.needs(t, fault)
 	i := c.rent(t, "a")
-	c.fault(t, fault)
+	c.Fault(t, fault)
 	list, err := c.Provider.List(t.Context())
 	if err == nil || list != nil || want != nil && !errors.Is(err, want) {
 		t.Errorf("%v, %v; want no list and %v", list, err, want)
@@ -280,7 +295,7 @@ func listFails(t *testing.T, c Cloud, fault string, want error) {
 	if want == nil {
 		return
 	}
-	c.fault(t, fault)
+	c.Fault(t, fault)
 	if look, err := provider.Look(t.Context(), c.Provider, i.ID); err == nil || len(look.Gone) != 0 || errors.Is(err, provider.ErrUnproved) {
 		t.Errorf("a look at it: %+v, %v", look, err)
 	}
@@ -288,8 +303,9 @@ func listFails(t *testing.T, c Cloud, fault string, want error) {
 
 // revokedKey: nothing is gone because a key is refused, and the error says it.
 func revokedKey(t *testing.T, c Cloud) {
+	c.needs(t, KeyRevoked)
 	i := c.rent(t, "a")
-	c.fault(t, KeyRevoked)
+	c.Fault(t, KeyRevoked)
 	if _, err := c.Provider.List(t.Context()); !errors.Is(err, provider.ErrKey) {
 		t.Errorf("list: %v", err)
 	}
@@ -307,8 +323,9 @@ func revokedKey(t *testing.T, c Cloud) {
 }
 
 func hostile(t *testing.T, c Cloud) {
+	c.needs(t, Hostile)
 	c.rent(t, "a")
-	c.fault(t, Hostile)
+	c.Fault(t, Hostile)
 	list, err := c.Provider.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -332,8 +349,9 @@ func hostile(t *testing.T, c Cloud) {
 }
 
 func destroyLost(t *testing.T, c Cloud) {
+	c.needs(t, DestroyLost)
 	i := c.rent(t, "a")
-	c.fault(t, DestroyLost)
+	c.Fault(t, DestroyLost)
 	if err := c.Provider.Destroy(t.Context(), i.ID); err == nil {
 		t.Error("a lost answer is no success")
 	}
@@ -341,8 +359,9 @@ func destroyLost(t *testing.T, c Cloud) {
 }
 
 func destroyRefused(t *testing.T, c Cloud) {
+	c.needs(t, DestroyRefuse)
 	i := c.rent(t, "a")
-	c.fault(t, DestroyRefuse)
+	c.Fault(t, DestroyRefuse)
 	if err := c.Provider.Destroy(t.Context(), i.ID); err == nil {
 		t.Error("a refusal is no success")
 	}
@@ -353,8 +372,9 @@ func destroyRefused(t *testing.T, c Cloud) {
 
 // destroyIgnored: what was accepted is not believed until it is seen.
 func destroyIgnored(t *testing.T, c Cloud) {
+	c.needs(t, DestroyIgnore)
 	i := c.rent(t, "a")
-	c.fault(t, DestroyIgnore)
+	c.Fault(t, DestroyIgnore)
 	if err := c.Provider.Destroy(t.Context(), i.ID); err != nil {
 		t.Fatal(err)
 	}

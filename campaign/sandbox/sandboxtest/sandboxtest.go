@@ -3,6 +3,7 @@ package sandboxtest
 
 import (
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,32 +28,29 @@ func Start(t testing.TB, c sandbox.Config) (*sandbox.Sandbox, string) {
 
 // Cloud is a conformance suite's view of one simulated cloud.
 func Cloud(s *sandbox.Sandbox, name string) providertest.Cloud {
+	faults := providertest.All()
+	if name != sandbox.Vast {
+		faults = slices.DeleteFunc(faults, func(f string) bool { return f == providertest.Despite })
+	}
 	return providertest.Cloud{
-		Alive: func() int { return s.Book().Alive },
-		Fault: func(t *testing.T, fault string) bool { return Fault(t, s, name, fault) },
-		Boot:  func(t *testing.T, id string) { Boot(t, s, id) },
+		Alive:  func() int { return s.Book().Alive },
+		Faults: faults,
+		Fault:  func(t *testing.T, fault string) { Fault(t, s, name, fault) },
+		Boot:   func(t *testing.T, id string) { Boot(t, s, id) },
 	}
 }
 
-// Fault switches a fault on, once or for good; false: this cloud does not have it.
-func Fault(t testing.TB, s *sandbox.Sandbox, cloud, name string) bool {
+// Fault switches a fault on: once, or for good where it is one that stays.
+func Fault(t testing.TB, s *sandbox.Sandbox, cloud, name string) {
 	t.Helper()
-	var err error
+	err := s.Next(cloud+":"+name, 1)
 	switch name {
-	case providertest.Despite:
-		if cloud != sandbox.Vast {
-			return false
-		}
-		err = s.Next(name, 1)
 	case providertest.Retired, providertest.KeyRevoked, providertest.Hostile:
 		err = s.Set(map[string]float64{cloud + ":" + name: 1})
-	default:
-		err = s.Next(name, 1)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return true
 }
 
 // Boot waits until an instance runs.
