@@ -78,9 +78,9 @@ const (
 // creates without an address; a stopped instance bills its disk.
 func Switches() []Switch {
 	return []Switch{
-		{FaultNoCapacity, Share, "creates are refused: no such ask, no available nodes", 0, 0.25},
-		{FaultNoIP, Share, "creates are refused at TensorDock: no available public IPs", 0, 0.15},
-		{FaultStale, Share, "offers that are listed and gone, always the same ones", 0, 0.15},
+		{FaultNoCapacity, Share, "creates are refused: no such ask, no available nodes", 0, 0.20},
+		{FaultNoIP, Share, "creates are refused at TensorDock: no available public IPs", 0, 0.10},
+		{FaultStale, Share, "offers that are listed and gone, always the same ones", 0, 0.10},
 		{FaultDespite, Share, "Vast creates, and answers 400, 404 or 410 with the contract", 0, 0.05},
 		{FaultCreateLost, Share, "creates that happen, and whose answer is lost", 0, 0.04},
 		{FaultPriceJump, Share, "instances that cost half as much again as their offer", 0, 0.02},
@@ -98,9 +98,9 @@ func Switches() []Switch {
 		{FaultHang, Share, "calls whose connection closes without an answer, before anything happens", 0, 0.01},
 		{FaultHuge, Share, "lists of 64 MiB", 0, 0},
 		{FaultHostile, Number, "1: names and messages carry terminal escapes", 0, 0},
-		{FaultBootNever, Share, "instances that never run", 0, 0.12},
-		{FaultBootStopped, Share, "instances that the provider stops when they have booted", 0, 0.06},
-		{FaultBootExited, Share, "instances whose container exits", 0, 0.06},
+		{FaultBootNever, Share, "instances that never run", 0, 0.10},
+		{FaultBootStopped, Share, "instances that the provider stops when they have booted", 0, 0.05},
+		{FaultBootExited, Share, "instances whose container exits", 0, 0.05},
 		{FaultWrongGPU, Share, "machines with another GPU than was rented", 0, 0.03},
 		{FaultHostDies, Share, "instances whose host dies", 0, 0.08},
 		{FaultDestroyRefuse, Share, "instances that cannot be destroyed for a while", 0, 0.05},

@@ -55,7 +55,11 @@ const (
 
 // boot plans an instance's life, with s.mu held.
 func (s *Sandbox) boot(i *instance) {
-	s.after(i, s.seconds(i.cloud, SettingNull), func() { i.state = stateLoading })
+	s.after(i, s.seconds(i.cloud, SettingNull), func() {
+		if i.state == stateNone { // on a fast clock the next timer may be first
+			i.state = stateLoading
+		}
+	})
 	boot := s.seconds(i.cloud, SettingNull) + s.seconds(i.cloud, SettingBoot)
 	switch {
 	case s.hit(i.cloud, FaultBootNever):

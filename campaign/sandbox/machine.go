@@ -99,11 +99,12 @@ func Nothing(context.Context, Boot) (string, int, func(), error) {
 	return "127.0.0.1", 9, nil, nil // nobody serves discard any more
 }
 
-// Scripts is a Start that runs the start script, with a shell on this machine, and
-// has nothing else behind the address: enough for a dead man. Whoever holds the
-// account's key runs what they like by it.
+// Scripts is a Start that runs the start scripts of Vast's instances, with a shell on
+// this machine, and has nothing else behind the address: enough for a dead man.
+// Whoever holds the account's key runs what they like by it. Those of TensorDock's
+// are not run: they end in a shutdown, which would be this machine's.
 func Scripts(ctx context.Context, b Boot) (string, int, func(), error) {
-	if b.OnStart == "" {
+	if b.OnStart == "" || b.Cloud != Vast {
 		return Nothing(ctx, b)
 	}
 	ctx, cancel := context.WithCancel(ctx)
