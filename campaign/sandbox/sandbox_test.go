@@ -9,6 +9,9 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -484,5 +487,60 @@ func TestControl(t *testing.T) {
 	var b sandbox.Book
 	if err := json.Unmarshal([]byte(book), &b); err != nil || len(b.Entries) != 1 || b.Entries[0].State != "offline" || b.Alive != 1 {
 		t.Errorf("%s, %v", book, err)
+	}
+}
+
+// An account without money rents nothing, and a price that jumps is seen.
+func TestMoneyRunsOut(t *testing.T) {
+	t.Parallel()
+	s, v, td, _ := clouds(t, sandbox.Config{Scale: 1000, Faults: map[string]float64{sandbox.FaultPriceJump: 1}})
+	o, i := rent(t, v, "a", 20)
+	if got, err := v.Get(t.Context(), i.ID); err != nil || got.Hour.Nano <= o.Price.Hour.Nano*5/4 {
+		t.Errorf("offered at %v, rented at %v, %v", o.Price.Hour, got.Hour, err)
+	}
+	if err := s.Set(map[string]float64{sandbox.SettingBalance: 0}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := v.Balance(t.Context()); err != nil || left.Nano != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	for _, p := range []provider.Provider{v, td} {
+		offers, err := p.Offers(t.Context(), provider.Query{GPU: "RTX 3090", DiskGB: 100})
+		if err != nil || len(offers) == 0 {
+			t.Fatal(offers, err)
+		}
+		if i, err := p.Create(t.Context(), provider.Order{Label: "b", Offer: offers[0], SSHKey: providertest.Key}); !errors.Is(err, provider.ErrNoMoney) || i.ID != "" {
+			t.Errorf("%+v, %v", i, err)
+		}
+	}
+}
+
+// Each switch is in the table of docs/providers.md, with a test that is there.
+func TestSwitchesAreInTheTable(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/providers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(page), "## What clouds do, and where it is tried")
+	if !ok {
+		t.Fatal("the table is gone")
+	}
+	for _, w := range sandbox.Switches() {
+		if !strings.Contains(table, "`"+w.Name+"`") {
+			t.Errorf("docs/providers.md lacks %s", w.Name)
+		}
+	}
+	dirs := map[string]string{"sandbox": ".", "vast": "../provider/vast", "tensordock": "../provider/tensordock"}
+	for _, m := range regexp.MustCompile("`(sandbox|vast|tensordock)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`").FindAllStringSubmatch(table, -1) {
+		files, _ := filepath.Glob(filepath.Join(dirs[m[1]], "*_test.go"))
+		found := false
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			found = found || err == nil && strings.Contains(string(text), "func "+m[2]+"(")
+		}
+		if !found {
+			t.Errorf("%s has no %s", m[1], m[2])
+		}
 	}
 }
