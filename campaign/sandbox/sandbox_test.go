@@ -81,14 +81,14 @@ func TestPriceIsTheBooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := entry(t, s, i.ID)
-		if e.Hour.Nano != o.Price.Hour.Nano && math.Abs(float64(e.Hour.Nano-o.Price.Hour.Nano)) > 10 {
+		if !(math.Abs(float64(e.Hour.Nano-o.Price.Hour.Nano)) <= 10) {
 			t.Errorf("%s: the offer costs %v an hour, the book has %v", e.Cloud, o.Price.Hour, e.Hour)
 		}
 		hours := e.Ended.Sub(e.Created).Hours() * 3600
-		if want := e.Hour.Units() * hours; math.Abs(e.Running.Units()-want) > want/1000 {
+		if want := e.Hour.Units() * hours; !(math.Abs(e.Running.Units()-want) <= want/1000) {
 			t.Errorf("%s: %.4f hours cost %v, want %.6f", e.Cloud, hours, e.Running, want)
 		}
-		if got := e.Bandwidth.Units(); c.net != (got > 0) || c.net && math.Abs(got-8*o.Price.DownGB.Units()) > 1e-6 {
+		if got := e.Bandwidth.Units(); c.net != (got > 0) || c.net && !(math.Abs(got-8*o.Price.DownGB.Units()) <= 1e-6) {
 			t.Errorf("%s: 8 GB cost %v", e.Cloud, e.Bandwidth)
 		}
 		if c.net && o.Price.Hour.Nano <= small[0].Price.Hour.Nano {
