@@ -71,7 +71,8 @@ var mayImport = map[string][]string{
 	"network/server/decide":  {"", "network/api", "network/control", "network/trend", "network/store", "network/evidence", "network/server", "network/server/egress", "network/server/webhook", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "internal/database", "internal/disk", "internal/parallel"},
 	"network/trust":          {""},
 	"network/server/ask":     {"network/control"},
-	"network/haproxy":        {"network/api", "network/control", "internal/disk"},
+	"network/haproxy":        {"network/api", "network/control", "network/server/ask", "internal/disk"},
+	"network/server/trust":   {"", "network/control", "network/store", "network/trend", "network/trust", "network/server/ask", "network/server/egress"},
 	"network/server/egress":  {},
 	"network/server/routing": {"", "network/control", "network/store"},
 	"network/server/oidc":    {"network/api", "network/server", "network/store", "internal/yamltext"},
@@ -121,7 +122,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/campaign":       {"", "campaign", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/sandbox", "cmd/internal/cli", "internal/disk", "internal/yamltext", "report"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api", "report"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
-	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/webhook", "network/store", "report"},
+	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/ask", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/trust", "network/server/webhook", "network/store", "report"},
 	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/campaign", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/agent", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }

@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/network/api"
+	"github.com/assay-bench/assay/network/server/ask"
 )
 
 // DefaultEvery is how often a keeper looks.
@@ -29,7 +31,11 @@ type Options struct {
 	StateFile string
 	// Routes asks the server for all replicas.
 	Routes func(context.Context) ([]api.Route, error)
-	TLS    bool // the slots speak TLS: only https addresses are put into them
+	// PinMap is the file of HAProxy's map by which looks from outside are pinned to
+	// slots, and PinSecret what their pins are made with; empty: there are none.
+	PinMap    string
+	PinSecret []byte
+	TLS       bool // the slots speak TLS: only https addresses are put into them
 	// Networks are those of nodes; none: all but this machine's own and link-local
 	// ones, since a node names its address itself.
 	Networks []netip.Prefix
@@ -50,6 +56,7 @@ type Keeper struct {
 	applied  map[string]string  // by slot: what its agent check asks for
 	saved    string             // of the state file, without its times
 	savedAs  string             // of the file beside it
+	pinned   string             // of the map of pins
 	told     map[string]string  // by topic: what was logged last
 }
 
@@ -58,6 +65,8 @@ func New(o Options) (*Keeper, error) {
 	switch {
 	case o.Socket == "" || o.Routes == nil:
 		return nil, errors.New("a keeper of slots needs HAProxy's socket and a server")
+	case o.PinMap != "" && (strings.ContainsAny(o.PinMap, " ;\t\\\"'") || len(o.PinSecret) < ask.MinSecret):
+		return nil, errors.New("the map of pins needs a plain path and a secret")
 	case !plainName(o.Backend):
 		return nil, errors.New("the backend's name is one that HAProxy cannot have")
 	}
@@ -127,7 +136,7 @@ func (k *Keeper) Pass(ctx context.Context) error {
 		return asked // what is there is all that is known
 	}
 	err = k.apply(ctx, slots)
-	return errors.Join(asked, err, k.save(ctx))
+	return errors.Join(asked, err, k.pins(ctx), k.save(ctx))
 }
 
 // apply tells HAProxy what it does not know or has otherwise.

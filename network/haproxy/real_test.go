@@ -60,10 +60,13 @@ func startWith(t *testing.T, slots int, inter string, agent func(*router, net.Li
 	}
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	cfg := strings.NewReplacer(
-		"/run/haproxy/admin.sock", r.socket(), "/var/lib/haproxy/server-state", r.state(), "bind :8080", "bind unix@"+filepath.Join(dir, "front.sock"),
+		"/run/haproxy/admin.sock", r.socket(), "/var/lib/haproxy/server-state", r.state(), "/var/lib/haproxy/pins.map", filepath.Join(dir, "pins.map"), "bind :8080", "bind unix@"+filepath.Join(dir, "front.sock"),
 		"agent-addr 192.0.2.10 agent-port 8701", "agent-addr 127.0.0.1 agent-port "+port, "agent-inter 10s", "agent-inter "+inter, "slot 1-100", fmt.Sprintf("slot 1-%d", slots),
 	).Replace(string(example))
 	if err := os.WriteFile(filepath.Join(dir, "haproxy.cfg"), []byte(cfg), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pins.map"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	parttest.StopAtEnd(t, r.serve, dir)

@@ -84,11 +84,14 @@ func newFront(t *testing.T) *front {
 	}
 	_, port, _ := net.SplitHostPort(agent)
 	cfg := strings.NewReplacer(
-		"/run/haproxy/admin.sock", f.in("admin.sock"), "/var/lib/haproxy/server-state", f.in("state"), "bind :8080", "bind "+at,
+		"/run/haproxy/admin.sock", f.in("admin.sock"), "/var/lib/haproxy/server-state", f.in("state"), "/var/lib/haproxy/pins.map", f.in("pins.map"), "bind :8080", "bind "+at,
 		"agent-addr 192.0.2.10 agent-port 8701", "agent-addr 127.0.0.1 agent-port "+port, "agent-inter 10s", "agent-inter 500ms",
 		"slot 1-100", "slot 1-4", "balance leastconn", "balance roundrobin\n  http-response set-header X-Slot %s",
 	).Replace(string(example))
 	if err := os.WriteFile(f.in("haproxy.cfg"), []byte(cfg), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.in("pins.map"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	parttest.StopAtEnd(t, f.serve, f.haproxy)

@@ -21,6 +21,7 @@ type haproxyFlags struct {
 	model    string
 	networks []string
 	once     bool
+	pinFile  string
 	o        haproxy.Options
 }
 
@@ -49,6 +50,8 @@ again, also while the server is away.`,
 	fs.StringVar(&f.o.Socket, "socket", "", "HAProxy's runtime API: a `socket` of level admin")
 	fs.StringVar(&f.o.Backend, "backend", "", "the backend's `name`")
 	fs.StringVar(&f.o.StateFile, "state-file", "", "HAProxy's server-state-file: a `file` that is kept; beside it FILE.slots")
+	fs.StringVar(&f.o.PinMap, "pin-map", "", "the `file` of HAProxy's map of pins, which is kept: by it the server's looks from outside find a node's slot")
+	fs.StringVar(&f.pinFile, "pin-file", "", "with --pin-map: `file` with the secret of the pins, the same as the server's --router-pin-file")
 	fs.StringVar(&f.model, "model", "", "only replicas that serve this model; by default all")
 	fs.BoolVar(&f.o.TLS, "node-tls", false, "the slots speak TLS: only nodes with an https serving URL are put into them")
 	fs.StringSliceVar(&f.networks, "node-network", nil, "`networks` (CIDR) that nodes may be in; by default all but this machine's own and link-local ones")
@@ -72,6 +75,15 @@ func (f *haproxyFlags) run(ctx context.Context) error {
 			return fmt.Errorf("--node-network: write ADDRESS/BITS, as 10.1.0.0/16: %w", err)
 		}
 		f.o.Networks = append(f.o.Networks, p.Masked())
+	}
+	if (f.o.PinMap == "") != (f.pinFile == "") {
+		return errors.New("--pin-map and --pin-file belong together")
+	}
+	if f.pinFile != "" {
+		var err error
+		if f.o.PinSecret, err = readPin(f.pinFile); err != nil {
+			return fmt.Errorf("--pin-file: %w", err)
+		}
 	}
 	c, err := f.remote.Open()
 	if err != nil {

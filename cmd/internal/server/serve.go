@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/promtext"
 	"github.com/assay-bench/assay/network/server"
 	"github.com/assay-bench/assay/network/server/decide"
 	"github.com/assay-bench/assay/network/server/trace"
@@ -33,6 +34,7 @@ type serveFlags struct {
 	proxies     []string
 	signIn      signInFlags
 	agent       agentFlags
+	outside     outsideFlags
 }
 
 func (f *serveFlags) register(fs *pflag.FlagSet) {
@@ -49,6 +51,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.proxies, "trusted-proxy", nil, "`networks` (CIDR) of proxies in front: who comes through them is counted by what they say in X-Forwarded-For, read from its right")
 	f.signIn.register(fs)
 	f.agent.register(fs)
+	f.outside.register(fs)
 }
 
 // limit is a rate with the burst that the default one has, in proportion.
@@ -113,7 +116,23 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	if checks != nil {
 		defer checks.Close()
-		o.Metrics = agent.Metrics
+	}
+	f.outside.heartbeat = f.heartbeat
+	prober, err := f.outside.open(ctx, st, w.decider, f.work.allow)
+	if err != nil {
+		return err
+	}
+	o.Metrics = func(p *promtext.Page) {
+		if agent != nil {
+			agent.Metrics(p)
+		}
+		if prober != nil {
+			prober.Metrics(p)
+		}
+	}
+	look := func(context.Context) {}
+	if prober != nil {
+		look = prober.Run
 	}
 	l, err := f.listen.Open(ctx)
 	if err != nil {
@@ -134,11 +153,11 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer end()
 	if checks == nil {
-		return serve(ctx, s, w.decider, h, l)
+		return serve(ctx, s, w.decider, look, h, l)
 	}
 	agent.Table = s.Routes()
 	fmt.Fprintf(out, "agent checks are answered at %s\n", checks.Addr())
-	return beside(ctx, func(ctx context.Context) error { return agent.Serve(ctx, checks) }, func(ctx context.Context) error { return serve(ctx, s, w.decider, h, l) })
+	return beside(ctx, func(ctx context.Context) error { return agent.Serve(ctx, checks) }, func(ctx context.Context) error { return serve(ctx, s, w.decider, look, h, l) })
 }
 
 // beside runs both until one fails or ctx ends.
@@ -176,15 +195,16 @@ func (f *serveFlags) traced(ctx context.Context, s *server.Server) (h http.Handl
 
 // serve answers until ctx ends: then those who wait are answered, requests under way
 // end, and what they left is stored.
-func serve(ctx context.Context, s *server.Server, d *decide.Decider, h http.Handler, l *cli.Listening) error {
+func serve(ctx context.Context, s *server.Server, d *decide.Decider, look func(context.Context), h http.Handler, l *cli.Listening) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var both sync.WaitGroup
-		both.Go(func() { s.Run(work) })
-		both.Go(func() { d.Run(work) })
-		both.Wait()
+		var all sync.WaitGroup
+		all.Go(func() { s.Run(work) })
+		all.Go(func() { d.Run(work) })
+		all.Go(func() { look(work) })
+		all.Wait()
 	}()
 	end := context.AfterFunc(ctx, s.Quit)
 	err := l.Serve(ctx, h)

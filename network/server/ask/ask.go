@@ -55,8 +55,10 @@ type Target struct {
 type Way struct {
 	Client *http.Client // nil: requests are refused; in a server, egress.Client
 	Router string       // base URL of the router; empty: straight to the serving URL
-	Secret []byte       // of the pins; needed with Router
-	APIKey string       // that customers have; empty: none
+	// ByRouter connects to the router, which is the operator's own; nil: Client.
+	ByRouter *http.Client
+	Secret   []byte // of the pins; needed with Router
+	APIKey   string // that customers have; empty: none
 }
 
 // Check says what is missing.
@@ -121,6 +123,9 @@ func (w *Way) Do(ctx context.Context, t Target, path string, body []byte) (*http
 	}
 	if w.Router != "" {
 		r.Header.Set(PinHeader, Pin(w.Secret, t.Replica))
+	}
+	if w.Router != "" && w.ByRouter != nil {
+		return w.ByRouter.Do(r)
 	}
 	return w.Client.Do(r)
 }
