@@ -13,8 +13,8 @@ import (
 type Seen struct {
 	TTFT time.Duration
 	TPOT time.Duration
-	// Way is what a small request took by the same way just before: what the network
-	// and the routers add.
+	// Way is what a small request took by the same way just before: of all of them is
+	// known what the network and the routers add.
 	Way time.Duration
 	// Streams is how many requests the engine had with this one, as its agent says;
 	// zero: unknown.
@@ -34,7 +34,7 @@ const (
 	// small requests late to excuse itself does not get further than to unknown.
 	maxWay = 2 * time.Second
 	// Chances of being wrong about the median: of an accusation, and of a pass.
-	speedFalseAlarm = 1e-3
+	speedFalseAlarm = 5e-3
 	speedFalsePass  = 0.05
 )
 
@@ -44,14 +44,15 @@ const (
 // not depend on how they are distributed.
 func Speed(seen []Seen, claims []Claim, slower float64) Result {
 	slices.SortFunc(claims, func(a, b Claim) int { return cmp.Compare(a.Streams, b.Streams) })
+	way, known := wayOf(seen)
 	var first, later []float64
 	for _, s := range seen {
 		c, ok := claimFor(claims, s.Streams)
 		if !ok {
 			continue
 		}
-		if c.TTFT > 0 && s.TTFT > 0 && s.Way > 0 && s.Way <= maxWay {
-			first = append(first, float64(max(0, s.TTFT-s.Way))/float64(c.TTFT))
+		if c.TTFT > 0 && s.TTFT > 0 && known {
+			first = append(first, float64(max(0, s.TTFT-way))/float64(c.TTFT))
 		}
 		if c.TPOT > 0 && s.TPOT > 0 {
 			later = append(later, float64(s.TPOT)/float64(c.TPOT))
@@ -70,6 +71,24 @@ func Speed(seen []Seen, claims []Claim, slower float64) Result {
 		r.Verdict = assay.Pass
 	}
 	return r
+}
+
+// wayOf is what the way takes: the median, as one late answer must neither accuse nor
+// excuse. It is not known where too few small requests were answered, or where they
+// took longer than a network does.
+func wayOf(seen []Seen) (time.Duration, bool) {
+	var all []time.Duration
+	for _, s := range seen {
+		if s.Way > 0 {
+			all = append(all, s.Way)
+		}
+	}
+	if len(all) < minSeen {
+		return 0, false
+	}
+	slices.Sort(all)
+	way := all[len(all)/2]
+	return way, way <= maxWay
 }
 
 // claimFor finds what the node says of a load, or of the next higher one.
