@@ -242,3 +242,39 @@ func TestWebhooksThatNothingReaches(t *testing.T) {
 		}
 	}
 }
+
+// A look from outside needs what belongs together, and secrets that are some.
+func TestOutsideFlags(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	pin, short := write("pin", strings.Repeat("0123456789abcdef", 4)+"\n"), write("short", "abc\n")
+	for _, c := range []struct {
+		f    outsideFlags
+		says string
+	}{
+		{outsideFlags{router: "http://lb"}, "for --look-outside"},
+		{outsideFlags{on: true, router: "http://lb"}, "belong together"},
+		{outsideFlags{on: true, pinFile: pin}, "belong together"},
+		{outsideFlags{on: true, router: "http://lb", pinFile: short}, "at least 16"},
+		{outsideFlags{on: true, router: "lb:80", pinFile: pin}, "the router's address"},
+		{outsideFlags{on: true, keyFile: filepath.Join(dir, "none")}, "--engine-key-file"},
+	} {
+		if _, err := c.f.open(t.Context(), new(store.Store), new(decide.Decider), nil); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.f, err)
+		}
+	}
+	var none outsideFlags
+	if p, err := none.open(t.Context(), new(store.Store), new(decide.Decider), nil); p != nil || err != nil {
+		t.Errorf("without any flag: %v, %v", p, err)
+	}
+	good := outsideFlags{on: true, router: "http://lb", pinFile: pin, keyFile: short}
+	if p, err := good.open(t.Context(), new(store.Store), new(decide.Decider), []string{"10.0.0.0/8"}); p == nil || err != nil {
+		t.Errorf("%v, %v", p, err)
+	}
+}

@@ -163,6 +163,45 @@ func TestTable(t *testing.T) {
 	want(map[int]string{2: "ready up 50%\n"})
 }
 
+// Who cannot be reached from outside gets nothing, and neither does who has not passed
+// what the policy requires; a proof is of one serving URL. Others are not weighed
+// against them.
+func TestTableKeepsToProofs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "control", "default-policy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &registry{summaries: map[string]json.RawMessage{"r1": summary(1000), "r2": summary(500)}}
+	gone, well, moved := route(1, facts(control.Admitted)), route(2, facts(control.Admitted)), route(3, facts(control.Admitted))
+	gone.LastReport, well.LastReport, moved.LastReport = "r1", "r2", "r2"
+	proof := func(verdict, url string) control.Proof {
+		return control.Proof{Verdict: verdict, At: time.Now(), URL: url}
+	}
+	gone.Proofs = control.Proofs{"reach": proof("fail", gone.ServingURL)}
+	well.Proofs = control.Proofs{"reach": proof("pass", well.ServingURL), "address": proof("pass", well.ServingURL)}
+	moved.Proofs = control.Proofs{"reach": proof("fail", "http://10.9.9.9:1"), "address": proof("pass", "http://10.9.9.9:1")}
+	r.routes = []store.Route{gone, well, moved}
+	table := NewTable(r, Options{})
+	want := func(answers ...string) {
+		t.Helper()
+		if err := table.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range answers {
+			if got, _ := table.Answer(id(i + 1)); got != want {
+				t.Errorf("replica %d: %q, and not %q", i+1, got, want)
+			}
+		}
+	}
+	want("drain\n", "ready up 100%\n", "ready up 100%\n")
+	r.version, r.policy = 1, strings.Replace(string(text), "require: []", "require: [reach, address]", 1)
+	want("drain\n", "ready up 100%\n", "drain\n")
+	all, err := table.Targets()
+	if err != nil || all[1].Untrusted != "" || !strings.Contains(all[0].Untrusted, "could not be reached") || !strings.Contains(all[2].Why, "has not passed the check reach") {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // How much a step of re-admission is worth is the policy's.
 func TestTableReadsThePolicy(t *testing.T) {
 	r := &registry{routes: []store.Route{route(1, facts(control.Admitted, func(n *control.Node) { n.ReadmissionStep = 1 }))}}
