@@ -79,6 +79,7 @@ func (w Web) Do(ctx context.Context, c Call, method, path string, body any) (Ans
 	}
 	req.Header.Set("Authorization", "Bearer "+w.Key)
 	req.Header.Set("Accept", "application/json")
+	req.Close = true // on a connection that was used before, the library asks a second time by itself
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

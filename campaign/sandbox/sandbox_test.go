@@ -544,3 +544,26 @@ func TestSwitchesAreInTheTable(t *testing.T) {
 		}
 	}
 }
+
+// A request whose connection closes is not made again behind the caller's back: it
+// has had one turn.
+func TestOneRequestIsOne(t *testing.T) {
+	t.Parallel()
+	s, v, td, _ := clouds(t, sandbox.Config{Scale: 1000})
+	for name, p := range map[string]provider.Provider{sandbox.Vast: v, sandbox.TensorDock: td} {
+		for range 3 {
+			if _, err := p.List(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Next(name+":"+sandbox.FaultHang, 1); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := p.List(t.Context()); err == nil || list != nil {
+			t.Errorf("%s: %v, %v", name, list, err)
+		}
+		if n := s.Book().Calls[name+" list"]; n != 4 {
+			t.Errorf("%s: 4 lists were %d requests", name, n)
+		}
+	}
+}
