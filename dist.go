@@ -24,6 +24,13 @@ type Dist struct {
 	Percentiles []Percentile
 }
 
+// Histogram counts values in ranges of equal width: Counts[i] are at least
+// Edges[i] and below Edges[i+1]. The last count is of all that are above.
+type Histogram struct {
+	Edges  []float64 `json:"edges"`
+	Counts []int     `json:"counts"`
+}
+
 // Percentile is one percentile of a Dist.
 type Percentile struct {
 	Level  float64 // in (0,100)

@@ -106,14 +106,17 @@ type StageSummary struct {
 	NeverSent int             `json:"never_sent"` // scheduled, never sent
 	Censored  int             `json:"censored"`
 
-	TTFT         Dist `json:"ttft_ms"`
-	TTFTIntended Dist `json:"ttft_intended_ms"`
-	TTFO         Dist `json:"ttfo_ms"`
-	TPOT         Dist `json:"tpot_ms"`
-	ITL          Dist `json:"itl_ms"`
-	ArrivalGap   Dist `json:"arrival_gap_ms"`
-	E2E          Dist `json:"e2e_ms"`
-	E2EIntended  Dist `json:"e2e_intended_ms"`
+	TTFT Dist `json:"ttft_ms"`
+	// TTFTHistogram is for looking at; percentiles are in TTFT. Nil: no request
+	// had a first token.
+	TTFTHistogram *Histogram `json:"ttft_histogram_ms,omitempty"`
+	TTFTIntended  Dist       `json:"ttft_intended_ms"`
+	TTFO          Dist       `json:"ttfo_ms"`
+	TPOT          Dist       `json:"tpot_ms"`
+	ITL           Dist       `json:"itl_ms"`
+	ArrivalGap    Dist       `json:"arrival_gap_ms"`
+	E2E           Dist       `json:"e2e_ms"`
+	E2EIntended   Dist       `json:"e2e_intended_ms"`
 	// MarkedGapShare is the share of gaps that the percentiles of ITL and of
 	// arrival gaps leave out, because the client merged the read that they end in.
 	MarkedGapShare float64 `json:"marked_gap_share"`

@@ -28,5 +28,5 @@ func addresses(s assay.Summary) []Block {
 	if more := len(parts) - most; more > 0 {
 		parts = append(parts[:most], fmt.Sprintf("and %d more addresses", more))
 	}
-	return []Block{Paragraph{"spread", "requests by address: " + strings.Join(parts, ", ") + "."}}
+	return []Block{Paragraph{Head: "spread", Text: "requests by address: " + strings.Join(parts, ", ") + "."}}
 }

@@ -47,6 +47,8 @@ const (
 type Axis struct {
 	Label, Unit string
 	Log         bool
+	// Count is of things that are counted: whole numbers.
+	Count bool
 	// Zero draws the axis from zero, so that heights can be compared.
 	Zero bool
 }

@@ -72,7 +72,7 @@ func cost(c assay.CostAnalysis) []Block {
 		if e.Refused != "" {
 			text += ". The counter was refused: " + e.Refused
 		}
-		out = append(out, Paragraph{"energy", text + "."})
+		out = append(out, Paragraph{Head: "energy", Text: text + "."})
 	}
 	var unknown []string
 	for key, why := range c.Unknown {

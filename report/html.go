@@ -140,7 +140,7 @@ func (p *htmlPage) add(block Block) {
 		}
 		p.Blocks = append(p.Blocks, htmlBlock{Chart: c})
 	case Paragraph:
-		p.Blocks = append(p.Blocks, htmlBlock{Paragraph: &Paragraph{show(strings.TrimSpace(x.Head)), show(x.Text)}})
+		p.Blocks = append(p.Blocks, htmlBlock{Paragraph: &Paragraph{Head: show(strings.TrimSpace(x.Head)), Text: show(x.Text), Tone: x.Tone}})
 	case List:
 		l := &List{Head: show(strings.TrimSpace(x.Head))}
 		for _, item := range x.Items {

@@ -26,7 +26,7 @@ var smallPage = Page{Title: "A small page", Blocks: []Block{
 		Rows: [][]string{{"c1", "40", "n<368", "pass", "all | limits *kept*"}}, Note: "one\ntwo"},
 	small,
 	Chart{Title: "Nothing", Lines: []Line{{Name: "empty"}}},
-	Paragraph{"client ", "certified"},
+	Paragraph{Head: "client ", Text: "certified"},
 	List{"next   ", []string{"go on", "stop"}},
 }}
 

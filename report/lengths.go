@@ -29,5 +29,5 @@ func lengths(s assay.Summary) []Block {
 	if l.Input > 0 {
 		how += fmt.Sprintf("; asked for %.0f tokens a prompt, the engine counted %.0f (%+.1f %%)", l.Asked, l.Input, 100*l.Off)
 	}
-	return []Block{Paragraph{"lengths", how + "."}}
+	return []Block{Paragraph{Head: "lengths", Text: how + "."}}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,12 +12,16 @@ import (
 type measure struct {
 	category, line int
 	value, lo, hi  float64 // NaN: none
+	count          bool    // a whole number
 }
 
 // text writes the value with its interval.
 func (m measure) text() string {
 	if math.IsNaN(m.value) {
 		return "no data"
+	}
+	if m.count {
+		return strconv.FormatFloat(m.value, 'f', 0, 64)
 	}
 	s := number(m.value)
 	if !math.IsNaN(m.lo) {
@@ -33,7 +38,7 @@ func (c Chart) measures() []measure {
 	var out []measure
 	for i := range c.Categories {
 		for k, l := range c.Lines {
-			out = append(out, measure{i, k, l.Y[i], l.Lo[i], l.Hi[i]})
+			out = append(out, measure{i, k, l.Y[i], l.Lo[i], l.Hi[i], c.Y.Count})
 		}
 	}
 	return out
@@ -93,7 +98,7 @@ func (s barScale) remark() string {
 	return "logarithmic scale from " + number(math.Exp(s.from)) + " to " + number(math.Exp(s.to))
 }
 
-func textMeasures(b *bufio.Writer, c Chart) {
+func textMeasures(b *writer, c Chart) {
 	const width = 32
 	c, remarks := c.Drawable()
 	all := c.measures()
@@ -121,7 +126,11 @@ func textMeasures(b *bufio.Writer, c Chart) {
 		from, to := scale.stretch(m.value, 1.0/width)
 		full := int(math.Round(width * (to - from)))
 		before := min(int(math.Round(width*from)), width-full)
-		b.WriteString(strings.Repeat("░", before) + strings.Repeat("█", full) + strings.Repeat("░", width-full-before) + "  " + m.text() + "\n")
+		rest := "░"
+		if c.Y.Count {
+			rest = " " // nothing is left over of a count
+		}
+		b.WriteString(strings.Repeat(rest, before) + strings.Repeat("█", full) + strings.Repeat(rest, width-full-before) + "  " + m.text() + "\n")
 	}
 	if len(all) == 0 {
 		b.WriteString("  no data\n")
@@ -130,7 +139,7 @@ func textMeasures(b *bufio.Writer, c Chart) {
 	}
 	for _, text := range append(remarks, c.Note) {
 		if text != "" {
-			b.WriteString("  " + strings.Join(fold(text, textWidth-2), "\n  ") + "\n")
+			b.WriteString("  " + strings.Join(fold(text, b.width-2), "\n  ") + "\n")
 		}
 	}
 }

@@ -14,7 +14,7 @@ const mostFindings = 5
 // node is the terminal's share of the health report: verdict, score, what was
 // read and what a token costs.
 func node(s assay.Summary, h assay.Health) []Block {
-	out := []Block{Paragraph{"node   ", strings.ToUpper(h.Verdict.String()) + ": " + h.Because + "."}}
+	out := []Block{Paragraph{Head: "node   ", Text: strings.ToUpper(h.Verdict.String()) + ": " + h.Because + "."}}
 	found := List{Head: "finding"}
 	more := 0
 	for _, f := range h.Findings {
@@ -42,13 +42,13 @@ func node(s assay.Summary, h assay.Health) []Block {
 		out = append(out, found)
 	}
 	if text := scoreLine(h.Score); text != "" {
-		out = append(out, Paragraph{"score  ", text})
+		out = append(out, Paragraph{Head: "score  ", Text: text})
 	}
 	if text := readLine(s, h); text != "" {
-		out = append(out, Paragraph{"gpu    ", text})
+		out = append(out, Paragraph{Head: "gpu    ", Text: text})
 	}
 	if text := costLine(h.Cost); text != "" {
-		out = append(out, Paragraph{"cost   ", text})
+		out = append(out, Paragraph{Head: "cost   ", Text: text})
 	}
 	return out
 }

@@ -11,6 +11,9 @@ import (
 // missing is what stands where there is no value.
 const missing = "–"
 
+// Number writes a figure as every page does.
+func Number(v float64) string { return number(v) }
+
 // number writes three significant digits, and whole numbers above a hundred.
 func number(v float64) string {
 	switch a := math.Abs(v); {

@@ -11,7 +11,11 @@
 // Every renderer escapes them for what it writes.
 package report
 
-import "github.com/assay-bench/assay"
+import (
+	"strings"
+
+	"github.com/assay-bench/assay"
+)
 
 // Page is one report.
 type Page struct {
@@ -68,10 +72,40 @@ type Column struct {
 	Group, Name string
 	// Words are aligned to the left, and may wrap.
 	Words bool
+	// Drop says when the column is left out of a table that is too wide for its
+	// terminal: the highest first; 0: never.
+	Drop int
 }
 
 // Paragraph is running text under a heading word.
-type Paragraph struct{ Head, Text string }
+type Paragraph struct {
+	Head, Text string
+	Tone       Tone // of the first word
+}
+
+// Tone says what a word means, for a terminal with colours.
+type Tone uint8
+
+// The tones.
+const (
+	ToneNone Tone = iota
+	ToneGood
+	ToneWarn
+	ToneBad
+)
+
+// toneOf is the tone of a verdict's or a certificate's word, in any case.
+func toneOf(word string) Tone {
+	switch strings.ToLower(word) {
+	case assay.Pass.String(), string(assay.Certified):
+		return ToneGood
+	case assay.Degraded.String(), assay.Unknown.String():
+		return ToneWarn
+	case assay.Fail.String(), string(assay.Invalid):
+		return ToneBad
+	}
+	return ToneNone
+}
 
 // List is a list of remarks under a heading word.
 type List struct {

@@ -21,7 +21,7 @@ func Run(s assay.Summary, h *assay.Health) Page {
 	p.Blocks = append(p.Blocks, outcome(s)...)
 	p.Blocks = append(p.Blocks, lengths(s)...)
 	p.Blocks = append(p.Blocks, addresses(s)...)
-	p.Blocks = append(p.Blocks, Paragraph{"client ", client(s.Client)})
+	p.Blocks = append(p.Blocks, Paragraph{Head: "client ", Text: client(s.Client)})
 	if h != nil {
 		p.Blocks = append(p.Blocks, node(s, *h)...)
 	}
@@ -33,13 +33,13 @@ func Run(s assay.Summary, h *assay.Health) Page {
 func outcome(s assay.Summary) []Block {
 	out := engines(s)
 	if s.Scaling != nil {
-		out = append(out, Paragraph{"scaling", scaling(*s.Scaling)})
+		out = append(out, Paragraph{Head: "scaling", Text: scaling(*s.Scaling)})
 	}
 	if s.FindMax != nil {
-		out = append(out, Paragraph{"find-max", findMax(*s.FindMax)})
+		out = append(out, Paragraph{Head: "find-max", Text: findMax(*s.FindMax)})
 	}
 	if text := undecided(s); text != "" {
-		out = append(out, Paragraph{"objectives", text})
+		out = append(out, Paragraph{Head: "objectives", Text: text})
 	}
 	if len(s.Runs) > 0 {
 		out = append(out, variation(s.Runs))

@@ -10,14 +10,46 @@ import (
 	"github.com/assay-bench/assay/internal/foreign"
 )
 
-// textWidth is where running text wraps.
+// textWidth is where running text wraps, if nobody says how wide the terminal is.
 const textWidth = 96
 
-// Text writes the page for a terminal or a log.
-func Text(w io.Writer, p Page) error {
-	b := bufio.NewWriter(w)
+// minWidth is the narrowest that a page is written for: below, a terminal breaks
+// the lines itself.
+const minWidth = 40
+
+// Look is how a page is written for a terminal. The zero value is right for a log.
+type Look struct {
+	// Width is that of the terminal, in columns; 0: unknown. Text is never wider
+	// than 96 columns, as longer lines are hard to read; tables may be, and leave
+	// out columns where they are not.
+	Width int
+	// Colour sets verdicts off by colour.
+	Colour bool
+}
+
+// width is where running text wraps.
+func (l Look) width() int {
+	if l.Width <= 0 {
+		return textWidth
+	}
+	return max(minWidth, min(l.Width, textWidth))
+}
+
+// writer writes one page.
+type writer struct {
+	*bufio.Writer
+	look  Look
+	width int
+}
+
+// Text writes the page for a log, or a terminal of unknown width.
+func Text(w io.Writer, p Page) error { return Look{}.Text(w, p) }
+
+// Text writes the page for a terminal.
+func (l Look) Text(w io.Writer, p Page) error {
+	b := &writer{bufio.NewWriter(w), l, l.width()}
 	if p.Title != "" {
-		b.WriteString(show(p.Title) + "\n")
+		b.WriteString(strings.Join(fold(p.Title, b.width), "\n") + "\n")
 	}
 	for _, block := range p.Blocks {
 		b.WriteByte('\n')
@@ -34,14 +66,14 @@ func Text(w io.Writer, p Page) error {
 		case Table:
 			textTable(b, x)
 		case Paragraph:
-			wrap(b, x.Head, x.Text)
+			b.wrap(x.Head, x.Text, x.Tone)
 		case List:
 			for i, item := range x.Items {
 				head := x.Head
 				if i > 0 {
 					head = strings.Repeat(" ", utf8.RuneCountInString(head))
 				}
-				wrap(b, head, item)
+				b.wrap(head, item, ToneNone)
 			}
 		}
 	}
@@ -60,11 +92,26 @@ func show(s string) string {
 	return s[:before] + foreign.Line(text, maxText) + s[before+len(text):]
 }
 
-func wrap(b *bufio.Writer, head, text string) {
+func (b *writer) wrap(head, text string, tone Tone) {
 	head = show(head)
 	indent := utf8.RuneCountInString(head) + 2
-	lines := fold(text, textWidth-indent)
+	lines := fold(text, b.width-indent)
+	if first, rest, ok := strings.Cut(lines[0], " "); tone != ToneNone {
+		lines[0] = b.paint(first, tone)
+		if ok {
+			lines[0] += " " + rest
+		}
+	}
 	b.WriteString(head + "  " + strings.Join(lines, "\n"+strings.Repeat(" ", indent)) + "\n")
+}
+
+// paint sets a word off by the colours that a terminal's own scheme has.
+func (b *writer) paint(word string, tone Tone) string {
+	code := [...]string{ToneGood: "32", ToneWarn: "33", ToneBad: "31"}[tone]
+	if !b.look.Colour || code == "" {
+		return word
+	}
+	return "\x1b[1;" + code + "m" + word + "\x1b[0m"
 }
 
 // fold breaks text between words into lines of at most width; a longer word
@@ -105,8 +152,51 @@ func shown(t Table) Table {
 	return t
 }
 
-func textTable(b *bufio.Writer, t Table) {
-	t = shown(t)
+// fitting leaves out columns until the table is as wide as the terminal: those
+// that may be left out, the one with the highest number first.
+func (b *writer) fitting(t Table) Table {
+	if b.look.Width <= 0 {
+		return t
+	}
+	for tableWidth(t) > max(b.look.Width, minWidth) {
+		drop := -1
+		for i, c := range t.Columns {
+			if c.Drop > 0 && (drop < 0 || c.Drop >= t.Columns[drop].Drop) {
+				drop = i
+			}
+		}
+		if drop < 0 {
+			return t
+		}
+		t.Columns = slices.Delete(slices.Clone(t.Columns), drop, drop+1)
+		rows := make([][]string, len(t.Rows))
+		for i, r := range t.Rows {
+			rows[i] = slices.Delete(slices.Clone(r), drop, drop+1)
+		}
+		t.Rows = rows
+	}
+	return t
+}
+
+// tableWidth is how wide a table is, with the names over its groups.
+func tableWidth(t Table) int {
+	sum := -2
+	for i := 0; i < len(t.Columns); {
+		span, group := -2, t.Columns[i].Group
+		for ; i < len(t.Columns) && t.Columns[i].Group == group; i++ {
+			w := utf8.RuneCountInString(t.Columns[i].Name)
+			for _, r := range t.Rows {
+				w = max(w, utf8.RuneCountInString(r[i]))
+			}
+			span += w + 2
+		}
+		sum += max(span, utf8.RuneCountInString(group)) + 2
+	}
+	return sum
+}
+
+func textTable(b *writer, t Table) {
+	t = b.fitting(shown(t))
 	if t.Title != "" {
 		b.WriteString(t.Title + "\n")
 	}
@@ -158,10 +248,14 @@ func textTable(b *bufio.Writer, t Table) {
 				break
 			}
 			if i == last && t.Columns[i].Words {
-				line.WriteString(strings.Join(fold(cell(i), max(textWidth-indent, 32)), "\n"+strings.Repeat(" ", indent)))
+				line.WriteString(strings.Join(fold(cell(i), max(b.width-indent, 32)), "\n"+strings.Repeat(" ", indent)))
 				break
 			}
-			line.WriteString(pad(cell(i), widths[i], i == 0 || t.Columns[i].Words))
+			text := pad(cell(i), widths[i], i == 0 || t.Columns[i].Words)
+			if tone := toneOf(cell(i)); tone != ToneNone {
+				text = strings.Replace(text, cell(i), b.paint(cell(i), tone), 1)
+			}
+			line.WriteString(text)
 			indent += widths[i]
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
@@ -172,7 +266,7 @@ func textTable(b *bufio.Writer, t Table) {
 	}
 	if t.Note != "" {
 		for line := range strings.SplitSeq(t.Note, "\n") {
-			b.WriteString(strings.Join(fold(line, textWidth), "\n") + "\n")
+			b.WriteString(strings.Join(fold(line, b.width), "\n") + "\n")
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"math"
 	"strings"
@@ -10,8 +9,8 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-func textVerdict(b *bufio.Writer, v Verdict) {
-	head := strings.ToUpper(v.Verdict.String())
+func textVerdict(b *writer, v Verdict) {
+	head := b.paint(strings.ToUpper(v.Verdict.String()), toneOf(v.Verdict.String()))
 	if v.Score.Known() {
 		head += "  " + interval(v.Score)
 	}
@@ -21,7 +20,7 @@ func textVerdict(b *bufio.Writer, v Verdict) {
 	b.WriteString(head + "\n")
 	for _, text := range []string{v.Why, v.Note} {
 		if text != "" {
-			b.WriteString(strings.Join(fold(text, textWidth), "\n") + "\n")
+			b.WriteString(strings.Join(fold(text, b.width), "\n") + "\n")
 		}
 	}
 }
@@ -41,7 +40,7 @@ func interval(q assay.Quantity) string {
 	return s
 }
 
-func textBars(b *bufio.Writer, x Bars) {
+func textBars(b *writer, x Bars) {
 	const width = 24
 	if x.Title != "" {
 		b.WriteString(show(x.Title) + "\n")
@@ -61,10 +60,10 @@ func textBars(b *bufio.Writer, x Bars) {
 			text += "; " + bar.Note
 		}
 		indent := name + 2 + width + 2
-		b.WriteString(line + strings.Join(fold(text, max(textWidth-indent, 32)), "\n"+strings.Repeat(" ", indent)) + "\n")
+		b.WriteString(line + strings.Join(fold(text, max(b.width-indent, 32)), "\n"+strings.Repeat(" ", indent)) + "\n")
 	}
 	if x.Note != "" {
-		b.WriteString(strings.Join(fold(x.Note, textWidth), "\n") + "\n")
+		b.WriteString(strings.Join(fold(x.Note, b.width), "\n") + "\n")
 	}
 }
 
@@ -76,7 +75,7 @@ func unit(v float64) float64 {
 	return min(max(v, 0), 1)
 }
 
-func textChart(b *bufio.Writer, c Chart) {
+func textChart(b *writer, c Chart) {
 	head := c.Title
 	if y := c.Y.String(); y != "" && y != c.Title {
 		head += " (" + y + ")"
@@ -108,7 +107,7 @@ func textChart(b *bufio.Writer, c Chart) {
 	}
 	for _, text := range append(c.remarks(), c.Note) {
 		if text != "" {
-			b.WriteString("  " + strings.Join(fold(text, textWidth-2), "\n  ") + "\n")
+			b.WriteString("  " + strings.Join(fold(text, b.width-2), "\n  ") + "\n")
 		}
 	}
 }

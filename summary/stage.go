@@ -29,6 +29,7 @@ func (c *Collector) Summary() assay.StageSummary {
 		s.GoodShare = float64(c.good) / float64(n)
 	}
 	s.TTFT = c.ttft.dist(c.levels, perMicro)
+	s.TTFTHistogram = c.ttft.histogram(perMicro)
 	s.TTFTIntended = c.ttftIntended.dist(c.levels, perMicro)
 	s.TTFO = c.ttfo.dist(c.levels, perMicro)
 	s.TPOT = c.tpot.dist(c.levels, perNano)

@@ -24,7 +24,7 @@ func root() *cobra.Command {
 		hammer.New(nil),
 		simulate.New(),
 		verify.New(nil),
-		report.New(),
+		report.New(), report.Runs(),
 		ledger.New(),
 		agent.New(),
 		native.New(), agent.Check(), // for processes of our own

@@ -9,6 +9,7 @@
 //	assay compare FILE        which engine is faster, and is it more than noise
 //	assay claims run FILE     check this machine against promises
 //	assay report DIR          show a run again
+//	assay runs                list the runs that there are
 //	assay ledger COMMAND      sign, verify, publish, notarise, prove
 //	assay server [flags]      run a network's server: who may serve, who is failing
 //	assay node COMMAND        look at a network's nodes, and decide about them
@@ -58,7 +59,7 @@ func root() *cobra.Command {
 		verify.New(operate.Outlet()),
 		compare.New(),
 		claims.New(),
-		report.New(parquet.Format()),
+		report.New(parquet.Format()), report.Runs(),
 		ledger.New(operate.Commands()...),
 		agent.New(), server.New(), node.New(), campaign.New(),
 		native.New(), agent.Check(), claims.Probe(), claims.Ready(), // for processes of our own

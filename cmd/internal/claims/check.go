@@ -17,7 +17,6 @@ import (
 	"github.com/assay-bench/assay/claims/profile"
 	"github.com/assay-bench/assay/claims/show"
 	"github.com/assay-bench/assay/cmd/internal/cli"
-	"github.com/assay-bench/assay/report"
 )
 
 // maxFile is more than any claims file is; claims.Read says so of what is longer.
@@ -83,7 +82,7 @@ not known.`,
 			all := host.ReadMachine(cmd.Context(), host.MachineOptions{}).Check(suite.Requires, dir)
 			switch format {
 			case "text":
-				err = report.Text(cmd.OutOrStdout(), show.Prerequisites(suite.Name, all))
+				err = cli.Show(cmd.OutOrStdout(), show.Prerequisites(suite.Name, all))
 			case "json":
 				err = cli.WriteJSON(cmd.OutOrStdout(), append([]claims.Prerequisite{}, all...))
 			default:

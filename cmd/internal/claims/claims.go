@@ -172,7 +172,7 @@ func newClaimsList() *cobra.Command {
 			all := append(catalog().Probes, claims.EmptyProbe())
 			switch format {
 			case "text":
-				return report.Text(cmd.OutOrStdout(), probePage(all))
+				return cli.Show(cmd.OutOrStdout(), probePage(all))
 			case "json":
 				type line struct {
 					Name   string `json:"name"`

@@ -242,7 +242,7 @@ func (f *compareFlags) show(w io.Writer, e compare.Experiment, a compare.Analysi
 	if f.format == "md" {
 		return report.Markdown(w, page)
 	}
-	return report.Text(w, page)
+	return cli.Show(w, page)
 }
 
 // outcome is the exit code.

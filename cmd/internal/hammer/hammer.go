@@ -138,7 +138,7 @@ func hammerOnce(ctx context.Context, cfg hammer.Config, out hammerOutputs, opt h
 	p.Clear()
 	h := healthOf(dir)
 	if sum.Format != "" {
-		if perr := show(stdout, sum, h, out.Format); perr != nil {
+		if perr := show(stdout, sum, h, out, dir); perr != nil {
 			return errors.Join(err, perr)
 		}
 		p.Say("\nrun directory: %s", dir)
@@ -208,11 +208,15 @@ func target(ctx context.Context, cfg *hammer.Config, ports []int, p *cli.Progres
 	return nil
 }
 
-func show(w io.Writer, sum assay.Summary, h *assay.Health, format string) error {
-	if format == "json" {
+// show prints the first screen, or with verbose everything.
+func show(w io.Writer, sum assay.Summary, h *assay.Health, out hammerOutputs, dir string) error {
+	switch {
+	case out.Format == "json":
 		return cli.WriteJSON(w, sum)
+	case out.Verbose:
+		return cli.Show(w, report.Run(sum, h))
 	}
-	return report.Text(w, report.Run(sum, h))
+	return cli.Show(w, report.First(sum, h, "assay report "+foreign.Shell(dir)+" -v has all tables, --format html the plots"))
 }
 
 // outcome is what the run's end means for the exit code.

@@ -49,7 +49,7 @@ it stands among its peers, and its last reports. docs/trends.md explains it.`,
 			if f.JSON() {
 				return cli.WriteJSON(cmd.OutOrStdout(), r.JSON200)
 			}
-			return report.Text(cmd.OutOrStdout(), historyPage(args[0], *r.JSON200))
+			return cli.Show(cmd.OutOrStdout(), historyPage(args[0], *r.JSON200))
 		},
 	}
 	f.Register(cmd.Flags())
@@ -132,7 +132,7 @@ func newAnomalies() *cobra.Command {
 			if f.JSON() {
 				return cli.WriteJSON(cmd.OutOrStdout(), *r.JSON200)
 			}
-			return report.Text(cmd.OutOrStdout(), anomaliesPage(*r.JSON200))
+			return cli.Show(cmd.OutOrStdout(), anomaliesPage(*r.JSON200))
 		},
 	}
 	f.Register(cmd.Flags())

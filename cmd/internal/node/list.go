@@ -14,7 +14,6 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/remote"
 	"github.com/assay-bench/assay/network/api"
-	"github.com/assay-bench/assay/report"
 )
 
 // listFlags are those of a list.
@@ -141,7 +140,7 @@ func (f *listFlags) print(ctx context.Context, c *remote.Client, w io.Writer, no
 	case f.JSON():
 		return cli.WriteJSON(w, nodes)
 	}
-	return report.Text(w, listPage(nodes, hidden, held(ctx, c), cli.TerminalWidth(w), time.Now()))
+	return cli.Show(w, listPage(nodes, hidden, held(ctx, c), cli.TerminalWidth(w), time.Now()))
 }
 
 // held is what the breaker says while it holds. A list without it is still one.

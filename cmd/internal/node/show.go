@@ -46,7 +46,7 @@ func newShow() *cobra.Command {
 					Transitions []api.Transition `json:"transitions"`
 				}{d, *tr.JSON200})
 			}
-			return report.Text(cmd.OutOrStdout(), showPage(d, *tr.JSON200))
+			return cli.Show(cmd.OutOrStdout(), showPage(d, *tr.JSON200))
 		},
 	}
 	f.Register(cmd.Flags())

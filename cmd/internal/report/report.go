@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,13 +38,18 @@ type reported struct {
 	run    *journal.Run
 	sum    assay.Summary
 	health assay.Health
+
+	verbose bool
 }
 
 // formats are those that every program has.
 func formats() []Format {
 	return []Format{
 		{Name: "text", Help: "for a terminal", write: func(w io.Writer, r reported) error {
-			return report.Text(w, report.Run(r.sum, &r.health))
+			if r.verbose {
+				return cli.Show(w, report.Run(r.sum, &r.health))
+			}
+			return cli.Show(w, report.First(r.sum, &r.health, "-v has all tables, --format html the plots"))
 		}},
 		{Name: "html", Help: "one page with plots that needs no network", write: func(w io.Writer, r reported) error {
 			page, err := healthPage(r)
@@ -88,6 +94,7 @@ func checkpointOf(run *journal.Run) assay.Checkpoint {
 // New is the command report, with further formats.
 func New(more ...Format) *cobra.Command {
 	var format, output string
+	var verbose bool
 	all := append(formats(), more...)
 	var names, help []string
 	for _, f := range all {
@@ -95,37 +102,43 @@ func New(more ...Format) *cobra.Command {
 		help = append(help, fmt.Sprintf("  %-20s %s", f.Name, f.Help))
 	}
 	cmd := &cobra.Command{
-		Use:   "report DIR",
+		Use:   "report DIR|latest",
 		Short: "Show a run again",
 		Long: `Report summarises and judges a run directory anew and shows it. A run that was
-interrupted, or that is still under way, can be shown too.
+interrupted, or that is still under way, can be shown too. latest is the newest
+run under runs.
 
 Formats:
 ` + strings.Join(help, "\n"),
-		Example: `  assay report runs/20261115-120000
+		Example: `  assay report latest
   assay report runs/20261115-120000 --format html --output health.html`,
 		Args: cli.Takes(1, 1, "a run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			format := formatOf(format, output, cmd.Flags().Changed("format"))
 			i := slices.IndexFunc(all, func(f Format) bool { return f.Name == format })
 			if i < 0 {
 				return fmt.Errorf("unknown format %q; known are %s", format, strings.Join(names, ", "))
 			}
-			run, err := journal.Open(args[0])
+			dir, err := runDir(args[0])
+			if err != nil {
+				return err
+			}
+			run, err := journal.Open(dir)
 			if err != nil {
 				return cli.Unknown(err)
 			}
 			f := all[i]
 			if f.Files != nil {
-				dir := output
-				if dir == "" {
-					dir = args[0]
+				to := output
+				if to == "" {
+					to = dir
 				}
-				if err := os.MkdirAll(dir, 0o755); err != nil {
+				if err := os.MkdirAll(to, 0o755); err != nil {
 					return err
 				}
-				return f.Files(dir, run)
+				return f.Files(to, run)
 			}
-			r := reported{run: run}
+			r := reported{run: run, verbose: verbose}
 			if r.sum, err = summary.Of(run); err != nil {
 				return cli.Unknown(err)
 			}
@@ -138,9 +151,32 @@ Formats:
 			return cli.SaveFile(output, func(w io.Writer) error { return f.write(w, r) })
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", strings.Join(names, ", "))
+	cmd.Flags().StringVarP(&format, "format", "f", "text", "by default what the output's name ends in, else text: "+strings.Join(names, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every table")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this `file` (or directory, for formats that are several files)")
 	return cmd
+}
+
+// formatOf is the format that was asked for, or else the one that the output's name
+// ends in: text in a file called x.html is never meant.
+func formatOf(format, output string, asked bool) string {
+	if !asked {
+		switch strings.ToLower(filepath.Ext(output)) {
+		case ".html", ".htm":
+			return "html"
+		case ".md", ".markdown":
+			return "md"
+		case ".json":
+			return "json"
+		case ".prom":
+			return "prometheus"
+		}
+	}
+	if format == "markdown" {
+		return "md"
+	}
+	return format
 }
 
 // healthPage is the page with plots.

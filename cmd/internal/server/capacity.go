@@ -45,7 +45,7 @@ explains both.`,
 			if format == "json" {
 				return cli.WriteJSON(cmd.OutOrStdout(), r.JSON200)
 			}
-			return report.Text(cmd.OutOrStdout(), capacityPage(*r.JSON200))
+			return cli.Show(cmd.OutOrStdout(), capacityPage(*r.JSON200))
 		},
 	}
 	f.Register(cmd.Flags())

@@ -85,7 +85,7 @@ func (f *placeFlags) run(ctx context.Context, path string, w io.Writer) error {
 	if f.format == "json" {
 		err = cli.WriteJSON(w, got)
 	} else {
-		err = report.Text(w, placePage(got))
+		err = cli.Show(w, placePage(got))
 	}
 	return errors.Join(err, cli.Judged(got.Verdict, placeFault(got)))
 }

@@ -148,5 +148,5 @@ func printTest(w io.Writer, format string, t api.PolicyTest) error {
 		table.Rows = append(table.Rows, []string{d.Time.UTC().Format(time.RFC3339), d.Node, d.Now, d.Then, why})
 	}
 	table.Note = fmt.Sprintf("%d events of %d nodes; %d decisions differ.", t.Events, t.Nodes, len(t.Decisions))
-	return report.Text(w, report.Page{Title: "Policy test", Blocks: []report.Block{table}})
+	return cli.Show(w, report.Page{Title: "Policy test", Blocks: []report.Block{table}})
 }

@@ -149,7 +149,7 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		if werr := cli.WriteJSON(stdout, v); werr != nil {
 			return werr
 		}
-	} else if werr := report.Text(stdout, report.Verified(v.Verdict, v.Because, v.Checks, v.Notes)); werr != nil {
+	} else if werr := cli.Show(stdout, report.Verified(v.Verdict, v.Because, v.Checks, v.Notes)); werr != nil {
 		return werr
 	}
 	return errors.Join(v.outcome(err), perr)

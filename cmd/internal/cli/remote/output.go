@@ -43,5 +43,5 @@ func (o Output) Print(w io.Writer, v any, p report.Page) error {
 	if o.JSON() {
 		return cli.WriteJSON(w, v)
 	}
-	return report.Text(w, p)
+	return cli.Show(w, p)
 }

@@ -92,7 +92,7 @@ func (f *topicsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		err = cli.WriteJSON(stdout, topics)
 	} else {
-		err = report.Text(stdout, topicsPage(topics, ours))
+		err = cli.Show(stdout, topicsPage(topics, ours))
 	}
 	switch {
 	case err != nil:
