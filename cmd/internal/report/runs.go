@@ -32,7 +32,6 @@ type listedRun struct {
 	Model       string            `json:"model"`
 	URL         string            `json:"url"`
 	Backend     string            `json:"backend"`
-	Label       string            `json:"label,omitempty"`
 	Certificate assay.Certificate `json:"certificate,omitempty"`
 	Verdict     *assay.Verdict    `json:"verdict"`                  // of the node; null: not judged
 	Stage       string            `json:"stage,omitempty"`          // the one with the most tokens
