@@ -104,7 +104,7 @@ var mayImport = map[string][]string{
 	"internal/proc":     {},
 	"internal/child":    {"internal/foreign", "internal/proc"},
 
-	"cmd/internal/cli":            {"", "internal/disk", "ledger"},
+	"cmd/internal/cli":            {"", "internal/disk", "ledger", "report"},
 	"cmd/internal/cli/brokers":    {"cmd/internal/cli", "ledger", "ledger/kafka"},
 	"cmd/internal/cli/keys":       {"ledger"},
 	"cmd/internal/cli/native":     {"", "internal/proc", "telemetry", "verify"},
