@@ -57,7 +57,7 @@ func TestWeightsAgainstPublishedSizes(t *testing.T) {
 		off := float64(got)/p.bytes - 1
 		worst = max(worst, math.Abs(off))
 		t.Logf("%-34s %8.3f GB, published %8.3f GB, %+.2f %%", p.model, float64(got)/giga, p.bytes/giga, 100*off)
-		if math.Abs(off) > p.within {
+		if !(math.Abs(off) <= p.within) {
 			t.Errorf("%s: %d bytes, published %.0f (%s): %+.2f %%", p.model, got, p.bytes, p.source, 100*off)
 		}
 	}

@@ -141,7 +141,7 @@ func TestCostsByHand(t *testing.T) {
 	for name, v := range map[string][2]float64{
 		"reserve": {c.Reserve.Units(), reserve}, "bound": {c.Bound.Units(), bound}, "likely": {c.Likely.Units(), likely}, "hour": {c.Hour.Units(), 1},
 	} {
-		if d := v[0] - v[1]; d > 1e-6 || d < -1e-6 {
+		if d := v[0] - v[1]; !(d <= 1e-6 && d >= -1e-6) {
 			t.Errorf("%s: %v, by hand %v", name, v[0], v[1])
 		}
 	}

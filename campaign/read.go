@@ -273,7 +273,7 @@ func (c *reading) models(m *Matrix, in []modelFile) {
 	c.check("models", len(in) <= maxModels, "%d are the most", maxModels)
 	for i, f := range in[:min(len(in), maxModels)] {
 		at := fmt.Sprintf("models[%d]", i)
-		one := Model{Name: f.Name, Parameters: f.Parameters, Quantization: f.Quantization, Layers: f.Layers, KVHeads: f.KVHeads, HeadDim: f.HeadDim, Hidden: f.Hidden, Vocab: f.Vocab, Tied: f.Tied}
+		one := Model(f)
 		c.check(at+".name", named(f.Name), "a name has 1 to %d bytes without control characters", maxName)
 		c.check(at+".parameters", f.Parameters >= 1e6 && f.Parameters <= 1e14, "write how many parameters it has, as 7.6e9")
 		for _, n := range []struct {

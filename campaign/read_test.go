@@ -91,7 +91,7 @@ func TestFaultsOfAMatrix(t *testing.T) {
 		{"campaign: 5", "campaign: -5", "m.yaml:2:20: budget.campaign: ", false},
 		{"campaign: 5", "campaign: 0", "an amount above 0 is needed", true},
 		{"campaign: 5", "campaign: 5.0000000001", "nine decimals", true},
-		{"campaign: 5", "campain: 5", "unknown field", false},
+		{"campaign: 5", "sum: 5", "unknown field", false},
 		{"[RTX 3090]", "[]", "m.yaml:4:11: cells[0].gpus: write a list", false},
 		{"[RTX 3090]", `["a\u001bb"]`, "m.yaml:4:12: cells[0].gpus[0]: a name has", true},
 		{"[vast]", "[Vast.ai]", "m.yaml:5:17: cells[0].providers[0]: a provider's name has small letters", false},
