@@ -51,6 +51,9 @@ var mayImport = map[string][]string{
 	"deploy":         {},
 	"docs/api":       {},
 
+	"docs/formats/schema": {},
+	"examples/campaigns":  {},
+
 	"compare/experiment": {"", "compare", "stat", "hammer", "journal", "summary", "telemetry", "inference", "internal/child", "internal/disk", "internal/proc", "internal/yamltext"},
 
 	"ledger":         {"", "journal", "internal/disk", "internal/child"},
@@ -86,6 +89,7 @@ var mayImport = map[string][]string{
 	"campaign/provider/command":    {"", "campaign/provider", "internal/child"},
 	"campaign/store":               {"", "campaign/provider", "internal/database"},
 	"campaign/rent":                {"", "campaign/provider", "campaign/store"},
+	"campaign/record":              {"", "campaign", "campaign/store", "docs/formats/schema", "journal", "report", "summary"},
 	"campaign/reap":                {"", "campaign/provider", "campaign/rent", "campaign/store"},
 	"campaign/sandbox":             {"", "internal/child"},
 	"campaign":                     {"", "internal/yamltext"},
@@ -119,7 +123,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
-	"cmd/internal/campaign":       {"", "campaign", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/sandbox", "cmd/internal/cli", "internal/disk", "internal/yamltext", "report"},
+	"cmd/internal/campaign":       {"", "campaign", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/provider/tensordock", "campaign/provider/vast", "campaign/record", "campaign/sandbox", "campaign/store", "cmd/internal/cli", "examples/campaigns", "internal/database", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/plot"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api", "report"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
 	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/ask", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/trust", "network/server/webhook", "network/store", "report"},

@@ -12,12 +12,16 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/campaign"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/examples/campaigns"
 	"github.com/assay-bench/assay/report"
 )
 
 type planFlags struct {
+	credentialFlags
+	kept    databaseFlags
 	offline bool
 	format  string
+	example bool
 }
 
 func newPlan() *cobra.Command {
@@ -27,19 +31,31 @@ func newPlan() *cobra.Command {
 		Short: "Say what a matrix comes to, and what it costs at most; rent nothing",
 		Long: `Plan expands a matrix (docs/formats/matrix.md) into its cells, computes whether each
 model fits the memory of each GPU (weights, KV cache, engine), and skips those that
-do not, with the numbers. It rents nothing.
+do not, with the numbers. It asks the providers for prices, unless --offline, and
+says what is reserved for a try, what the campaign costs at most, and what is likely
+by the tries that --database has, if it is there. It rents nothing.
 
 Exit codes: 0 planned, whatever was skipped; 1 used wrongly; 2 something has no
 price; 3 nothing in it can run.`,
 		Example: `  assay campaign plan examples/campaigns/gpu-matrix.yaml --offline
   assay campaign plan matrix.yaml --offline --format json | jq '.cells[] | select(.skip)'`,
-		Args: cli.Takes(1, 1, "a matrix' file"),
+		Args: cli.Takes(0, 1, "a matrix' file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.example {
+				_, err := cmd.OutOrStdout().Write(campaigns.Matrix)
+				return err
+			}
+			if len(args) == 0 {
+				return errors.New("which matrix? Name its file; `assay campaign plan --example` prints one to begin with")
+			}
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
+	f.register(cmd.Flags())
+	f.kept.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "ask no provider: sizes and counts, no prices")
 	cmd.Flags().StringVar(&f.format, "format", "text", "of the plan: text or json")
+	cmd.Flags().BoolVar(&f.example, "example", false, "print a matrix to begin with, and stop")
 	return cmd
 }
 
@@ -51,10 +67,19 @@ func (f *planFlags) run(ctx context.Context, path string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o := campaign.Options{Guarantees: guarantees(nil)}
 	if !f.offline {
-		return errors.New("prices are not asked for yet: say --offline")
+		accounts, err := f.load(ctx)
+		if err != nil {
+			return err
+		}
+		o.Guarantees = guarantees(accounts)
+		o.Inventory = inventory(accounts)
+		if o.History, err = f.kept.history(ctx); err != nil {
+			return err
+		}
 	}
-	p, err := campaign.Make(ctx, m, campaign.Options{Guarantees: guarantees()})
+	p, err := campaign.Make(ctx, m, o)
 	if err != nil {
 		return err
 	}
@@ -85,15 +110,6 @@ func readMatrix(path string) (campaign.Matrix, error) {
 	}
 	defer file.Close()
 	return campaign.ReadMatrix(file, path)
-}
-
-// guarantees say what becomes of a machine of each provider that nobody looks after.
-func guarantees() map[string]string {
-	return map[string]string{
-		"vast":       "a machine whose lease is not renewed destroys itself by its own key: nothing goes on costing",
-		"tensordock": "a machine whose lease is not renewed shuts down; its disk is billed until it is destroyed from here",
-		"static":     "machines of your own: nothing is rented",
-	}
 }
 
 func planPage(p campaign.Plan) report.Page {

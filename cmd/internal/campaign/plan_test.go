@@ -70,7 +70,7 @@ func TestPlanForPeople(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("%d %s", code, stderr)
 	}
-	for _, want := range []string{"Plan of gpu-matrix", "RTX 3090/static/deepseek-r1:70b/ollama: it needs 41.8 GiB and 23.3 GiB are usable", "shuts down; its disk is billed", "machines of your own"} {
+	for _, want := range []string{"Plan of gpu-matrix", "RTX 3090/static/deepseek-r1:70b/ollama: it needs 41.8 GiB and 23.3 GiB are usable", "only shut itself down: its disk is billed", "the machine is one's own, and costs nothing"} {
 		if !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
 			t.Errorf("it lacks %q:\n%s", want, stdout)
 		}
@@ -89,7 +89,7 @@ func TestPlanExitCodes(t *testing.T) {
 		{[]string{bad, "--offline"}, 1, "bad.yaml:3:51: cells[0].models: write a list"},
 		{[]string{none + ".not", "--offline"}, 1, "no such file"},
 		{[]string{none, "--offline", "--format", "xml"}, 1, "unknown format"},
-		{nil, 1, "it needs a matrix' file"},
+		{nil, 1, "which matrix?"},
 	} {
 		code, _, stderr := run(t, append([]string{"campaign", "plan"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.says) {
