@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -204,9 +203,6 @@ func session(name string) string {
 	}
 	return s
 }
-
-// ErrNotResults means that a file is none that can be imported.
-var ErrNotResults = errors.New("it is neither a run directory nor a file of the benchmark script (benchmark_checkpoint.json, SESSION_results.json)")
 
 // IsCheckpoint reports whether a file is one of the script's, by its name.
 func IsCheckpoint(name string) bool {
