@@ -3,7 +3,8 @@
 //
 //	readme [-bin DIR] [-counts FILE] README.md...
 //
-// Commands are the lines of ```console blocks that begin with "$ ". Each must
+// Commands are the lines of ```console blocks that begin with "$ ", with the lines
+// below that begin with "> ", as a shell asks for the rest of a command. Each must
 // exit 0, or N where the line ends in "# exit N". A command that ends in "&"
 // goes on in the background until the page is done. The first line of output
 // that the page shows below a command must be there, numbers aside.
@@ -94,6 +95,7 @@ func read(path string) ([]step, error) {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		n++
 		line := s.Text()
+		rest, isRest := strings.CutPrefix(line, "> ")
 		switch command, isCommand := strings.CutPrefix(line, "$ "); {
 		case !in:
 			in = line == "```console"
@@ -106,6 +108,8 @@ func read(path string) ([]step, error) {
 				st.command = strings.TrimSuffix(command, m[0])
 			}
 			steps = append(steps, st)
+		case isRest && len(steps) > 0 && steps[len(steps)-1].shown == "":
+			steps[len(steps)-1].command += "\n" + rest
 		case len(steps) > 0 && steps[len(steps)-1].shown == "" && strings.TrimSpace(line) != "":
 			steps[len(steps)-1].shown = line
 		}

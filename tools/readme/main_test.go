@@ -24,6 +24,7 @@ func TestFollow(t *testing.T) {
 		fails string
 	}{
 		"all work":          {[]string{"$ touch a", "$ test -f a", "$ false # exit 1", "$ sleep 60 &", "$ echo took 3s", "took 77s"}, tally{worked: 5}, ""},
+		"of several lines":  {[]string{"$ cat > a <<END", "> one", "> END", "$ cat a", "one", "> two"}, tally{worked: 2}, ""},
 		"a busy machine":    {[]string{"$ true", busy, `$ test "$(wc -l < tries)" = 3`}, tally{worked: 2, skipped: 1}, ""},
 		"a wrong exit code": {[]string{"$ true", "$ false", "$ true"}, tally{worked: 1}, "exits 1, the page says 0"},
 		"another output":    {[]string{"$ echo nothing", "something"}, tally{}, "no line like"},
