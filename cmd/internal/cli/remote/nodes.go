@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/url"
 	"strings"
 
 	"github.com/assay-bench/assay/network/api"
@@ -27,11 +28,26 @@ func (c *Client) Nodes(ctx context.Context, p api.ListNodesParams) iter.Seq2[[]a
 				yield(nil, err)
 				return
 			}
-			page := *r.JSON200
-			if !yield(page, nil) || len(page) == 0 || !strings.Contains(r.HTTPResponse.Header.Get("Link"), `rel="next"`) {
+			next := after(r.HTTPResponse.Header.Get("Link"))
+			if !yield(*r.JSON200, nil) || next == "" {
 				return
 			}
-			p.After = &page[len(page)-1].Id
+			if p.After != nil && next <= *p.After {
+				yield(nil, errors.New("the server's list of nodes goes in a circle"))
+				return
+			}
+			p.After = &next
 		}
 	}
+}
+
+// after is where the next page begins; empty: there is none. A page of a list that is
+// filtered may be empty and not the last.
+func after(link string) string {
+	address, isNext := strings.CutSuffix(link, `>; rel="next"`)
+	u, err := url.Parse(strings.TrimPrefix(address, "<"))
+	if !isNext || err != nil {
+		return ""
+	}
+	return u.Query().Get("after")
 }

@@ -82,3 +82,40 @@ func TestProblemsAreShownHarmless(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A page that has nothing, as of a filter, is not the last; and a server that repeats
+// itself is not asked without end.
+func TestNodesGoOnPastAnEmptyPage(t *testing.T) {
+	pages := map[string][2]string{"": {"[]", "b"}, "b": {`[{"id":"c"}]`, "c"}, "c": {"[]", ""}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := pages[r.URL.Query().Get("after")]
+		if p[1] != "" {
+			w.Header().Set("Link", "</api/v1/nodes?after="+p[1]+`&limit=1>; rel="next"`)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(p[0]))
+	}))
+	defer s.Close()
+	c, err := Flags{Server: s.URL, TokenFile: tokenFile(t)}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func() (ids []string, err error) {
+		for page, err := range c.Nodes(t.Context(), api.ListNodesParams{}) {
+			if err != nil {
+				return ids, err
+			}
+			for _, n := range page {
+				ids = append(ids, n.Id)
+			}
+		}
+		return ids, nil
+	}
+	if ids, err := list(); err != nil || len(ids) != 1 || ids[0] != "c" {
+		t.Errorf("%v: %v", ids, err)
+	}
+	pages["c"] = [2]string{"[]", "b"}
+	if _, err := list(); err == nil || !strings.Contains(err.Error(), "circle") {
+		t.Errorf("a circle: %v", err)
+	}
+}
