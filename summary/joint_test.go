@@ -105,14 +105,14 @@ func TestShareIsTheRun(t *testing.T) {
 	if !want.Windowed() {
 		t.Fatal(want.WindowWhy)
 	}
-	if off := got.Tokens.Est/want.OutputTokensPerSecond - 1; math.Abs(off) > 0.005 {
+	if off := got.Tokens.Est/want.OutputTokensPerSecond - 1; !(math.Abs(off) <= 0.005) {
 		t.Errorf("%g tokens a second, and %g", got.Tokens.Est, want.OutputTokensPerSecond)
 	}
 	for name, d := range map[string][2]assay.Dist{"ttft": {got.TTFT, want.TTFT}, "tpot": {got.TPOT, want.TPOT}, "e2e": {got.E2E, want.E2E}} {
 		for _, level := range []float64{50, 99} {
 			a, _ := d[0].P(level)
 			b, _ := d[1].P(level)
-			if off := a.Value/b.Value - 1; math.Abs(off) > 0.004 || d[0].N != d[1].N {
+			if off := a.Value/b.Value - 1; !(math.Abs(off) <= 0.004) || d[0].N != d[1].N {
 				t.Errorf("%s p%g: %g of %d, and %g of %d", name, level, a.Value, d[0].N, b.Value, d[1].N)
 			}
 		}

@@ -149,7 +149,7 @@ func TestMeasurementTogether(t *testing.T) {
 	if err := json.Unmarshal(got.Nodes[1].Figures, &figures); err != nil {
 		t.Fatal(err)
 	}
-	if late := figures.Clock.StartErrorSeconds; late == nil || math.Abs(*late-0.1) > 0.001 {
+	if late := figures.Clock.StartErrorSeconds; late == nil || !(math.Abs(*late-0.1) <= 0.001) {
 		t.Errorf("b began %v late", late)
 	}
 	if a.row().Version != before || a.row().Score != nil {
@@ -207,7 +207,7 @@ func TestMeasurementSums(t *testing.T) {
 			t.Errorf("%s: %+v", mode, joint)
 		}
 		switch sum := joint.OutputTokensPerSecond; {
-		case mode == "together" && (sum.Value == nil || math.Abs(*sum.Value/(2**one.Stages[0].OutputTokensPerSecond.Value)-1) > 0.01 || sum.Low == nil):
+		case mode == "together" && (sum.Value == nil || !(math.Abs(*sum.Value/(2**one.Stages[0].OutputTokensPerSecond.Value)-1) <= 0.01) || sum.Low == nil):
 			t.Errorf("the sum is %+v; one has %g", sum, *one.Stages[0].OutputTokensPerSecond.Value)
 		case mode == "in_turn" && (sum.Value != nil || !strings.Contains(*sum.Why, "not measured at the same time")):
 			t.Errorf("what was in turn was summed: %+v", sum)
