@@ -125,14 +125,10 @@ func TestLostWhileTheListIsRetired(t *testing.T) {
 	if !errors.Is(err, rent.ErrLost) {
 		t.Fatalf("got %v", err)
 	}
-	for range 5 {
-		_, err := s.reaper.Once(t.Context())
-		must(t, err)
-		time.Sleep(25 * time.Millisecond)
+	if i, err = s.renter.End(t.Context(), i.Label, "lost", nil); !errors.Is(err, provider.ErrUnproved) {
+		t.Errorf("got %v", err)
 	}
-	i, err = s.store.Intent(t.Context(), i.Label)
-	must(t, err)
-	if i.State != store.Ending || i.Reserved.Nano == 0 || s.alive() != 1 {
+	if i.State != store.Unproved || i.Reserved.Nano == 0 || s.alive() != 1 {
 		t.Errorf("%s, reserved %s", i.State, i.Reserved)
 	}
 	s.cloud.set(faultList, false)

@@ -148,10 +148,13 @@ func testEmptyList(t *testing.T, s *Store) {
 	i := got[Intent](t)(s.Intend(t.Context(), terms("c-0", "1")))
 	must(t, s.Call(t.Context(), i.Label))
 	must(t, s.End(t.Context(), i.Label, "no answer", true))
-	for n := range 4 {
-		look(t, s, time.Duration(2*n+2)*lag, true, provider.Census{})
-	}
+	look(t, s, 2*lag, true, provider.Census{})
 	equal(t, "state", state(t, s, i.Label), Ending)
+	f := look(t, s, 4*lag, true, provider.Census{})
+	equal(t, "unproved", f.Unproved, []string{i.Label})
+	look(t, s, 6*lag, true, provider.Census{})
+	look(t, s, 8*lag, true, provider.Census{Instances: []provider.Instance{other}}) // one is not enough
+	equal(t, "state", state(t, s, i.Label), Unproved)
 	equal(t, "reserved", got[Budget](t)(s.Budget(t.Context(), OfCell, "c-0")).Reserved, dollars(2.5))
 	c := got[Intent](t)(s.Confirm(t.Context(), i.Label))
 	if c.State != Ended || c.Proof != ProofOperator || c.Spent.Nano != 0 {

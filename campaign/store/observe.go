@@ -126,9 +126,7 @@ func (s *Store) observe(ctx context.Context, q database.Query, i Intent, sight S
 		f.Ended = append(f.Ended, i.Label)
 		return s.close(ctx, q, i, ProofGone, i.cost(sight.Began))
 	case ended+unproved == all && i.State == Ending:
-		f.Unproved = append(f.Unproved, i.Label)
-		_, err := q.ExecContext(ctx, "UPDATE intents SET state = 'unproved' WHERE label = $1", i.Label)
-		return err
+		return s.unproved(ctx, q, i, f)
 	}
 	return nil
 }
@@ -188,20 +186,33 @@ func (s *Store) missed(ctx context.Context, q database.Query, n *Instance, sight
 // observeAbsence is for an intent of which no instance was ever seen. If the provider
 // said no, two looks beyond the lag agree with it. If its answer was lost, a list with
 // nothing at all in it agrees with nobody: an endpoint that was retired gives such
-// ones, and this instance has no page that could be asked.
+// ones, and this instance has no page that could be asked. After some of them an
+// operator may confirm; a list with something in it still settles it.
 func (s *Store) observeAbsence(ctx context.Context, q database.Query, i Intent, sight Sight, f *Found) error {
-	if i.State != Ending || !i.Declined && len(sight.Census.Instances) == 0 || !sight.Began.After(i.Asked.Add(sight.Lag)) {
+	const patience = 3 // lags
+	switch {
+	case i.State != Ending && i.State != Unproved || !sight.Began.After(i.Asked.Add(sight.Lag)):
 		return nil
-	}
-	if i.Absent.IsZero() {
+	case !i.Declined && len(sight.Census.Instances) == 0:
+		if i.State == Unproved || !sight.Began.After(i.Asked.Add(patience*sight.Lag)) {
+			return nil
+		}
+		return s.unproved(ctx, q, i, f)
+	case i.Absent.IsZero():
 		_, err := q.ExecContext(ctx, "UPDATE intents SET absent_at = $1 WHERE label = $2", database.Time(sight.Began), i.Label)
 		return err
-	}
-	if !sight.Began.After(i.Absent.Add(sight.Lag)) {
+	case !sight.Began.After(i.Absent.Add(sight.Lag)):
 		return nil
 	}
 	f.Ended = append(f.Ended, i.Label)
 	return s.close(ctx, q, i, ProofAbsent, 0)
+}
+
+// unproved leaves an intent to an operator.
+func (s *Store) unproved(ctx context.Context, q database.Query, i Intent, f *Found) error {
+	f.Unproved = append(f.Unproved, i.Label)
+	_, err := q.ExecContext(ctx, "UPDATE intents SET state = 'unproved' WHERE label = $1", i.Label)
+	return err
 }
 
 // AdoptInstance takes up an instance that has one of our labels and no row: it is to
