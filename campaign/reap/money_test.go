@@ -135,7 +135,8 @@ func runAccount(t *testing.T, seed uint64) *sums {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var background, workers sync.WaitGroup
-	background.Go(func() { w.reap(ctx, seed) })
+	background.Go(func() { w.reap(ctx, seed, &w.rounds, (*Reaper).at) })
+	background.Go(func() { w.reap(ctx, seed+1000, &w.sweeps, (*Reaper).sweep) })
 	background.Go(func() { w.caps(ctx) })
 	// For a while the list is retired: it answers, with nothing in it.
 	retire := time.AfterFunc(time.Second, func() { _ = cloud.Set(map[string]float64{sandbox.FaultRetired: 1}) })

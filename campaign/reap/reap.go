@@ -139,11 +139,7 @@ func (r *Reaper) Once(ctx context.Context) (Report, error) {
 // at goes a round at one provider. What is known to be due is destroyed before the
 // list is asked for, which may fail.
 func (r *Reaper) at(ctx context.Context, name string, p *Provider) error {
-	var err error
-	if p.Expired, err = r.store.Expire(ctx, name); err != nil {
-		return err
-	}
-	failed := r.destroy(ctx, name, p)
+	failed := r.sweep(ctx, name, p)
 	found, err := r.renter.Look(ctx, name)
 	failed = errors.Join(failed, err)
 	p.Ended, p.Distrust, p.Strangers = found.Ended, found.Distrust, found.Strangers
@@ -153,6 +149,13 @@ func (r *Reaper) at(ctx context.Context, name string, p *Provider) error {
 	failed = errors.Join(failed, r.destroy(ctx, name, p)) // what the look has found
 	p.Open, err = r.store.Open(ctx, name)
 	return errors.Join(failed, err)
+}
+
+// sweep destroys what is known and has no lease any more.
+func (r *Reaper) sweep(ctx context.Context, name string, p *Provider) error {
+	n, err := r.store.Expire(ctx, name)
+	p.Expired += n
+	return errors.Join(err, r.destroy(ctx, name, p))
 }
 
 // destroy destroys what is being ended.
@@ -194,24 +197,44 @@ func (r *Reaper) adopt(ctx context.Context, name string, p *Provider) error {
 }
 
 // Run goes rounds until the context ends, and gives each report to emit. A round that
-// failed is logged and followed by the next one.
+// failed is logged and followed by the next one. What is known is swept beside them,
+// as a look may have to wait for many pages.
 func (r *Reaper) Run(ctx context.Context, emit func(Report)) error {
-	tick := time.NewTicker(r.o.Period / 2)
-	defer tick.Stop()
-	for {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if in, err := r.store.Installation(ctx); err == nil && !in.Moved {
+		for _, name := range r.renter.Clouds() {
+			go r.every(ctx, func() {
+				if err := r.sweep(ctx, name, &Provider{}); err != nil {
+					r.o.Log.Warn("not all is destroyed that should be, and the next sweep tries again", "provider", name, "error", err)
+				}
+			})
+		}
+	}
+	var moved error
+	r.every(ctx, func() {
 		report, err := r.Once(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case errors.Is(err, ErrMoved):
-			return err
-		case err != nil:
+			moved = err
+			cancel()
+			return
+		case err != nil && ctx.Err() == nil:
 			r.o.Log.Warn("a round failed in part, and the next one tries again", "error", err)
 		}
 		emit(report)
+	})
+	return errors.Join(moved, ctx.Err())
+}
+
+// every does something each half of a period, until the context ends.
+func (r *Reaper) every(ctx context.Context, do func()) {
+	tick := time.NewTicker(r.o.Period / 2)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		do()
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
 		case <-tick.C:
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,8 +45,7 @@ type watch struct {
 	other         string // somebody else's instance
 	kills, kills9 atomic.Int64
 
-	mu     sync.Mutex
-	rounds []round
+	rounds, sweeps []round
 }
 
 // mayCreate checks that nothing is created where something is not destroyed.
@@ -69,30 +67,24 @@ func (w *watch) mayCreate(label string) {
 	}
 }
 
-// reap goes rounds, and dies in some of them.
-func (w *watch) reap(ctx context.Context, seed uint64) {
+// reap goes rounds, or sweeps, and dies in some of them.
+func (w *watch) reap(ctx context.Context, seed uint64, rounds *[]round, do func(*Reaper, context.Context, string, *Provider) error) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	reaper := New(w.a.store, w.a.renter(w.a.cloud, func(string) {
 		if r.Float64() < 0.01 {
 			panic(killed{})
 		}
 	}), Options{Period: period})
-	for ctx.Err() == nil {
+	reaper.every(ctx, func() {
 		began := time.Now()
-		report, err := w.once(ctx, reaper)
-		clean := err == nil
-		for _, p := range report.Providers {
-			clean = clean && p.Distrust == ""
-		}
-		w.mu.Lock()
-		w.rounds = append(w.rounds, round{began, time.Now(), clean})
-		w.mu.Unlock()
-		time.Sleep(max(0, period/2-time.Since(began)))
-	}
+		var p Provider
+		err := w.once(func() error { return do(reaper, ctx, w.a.cloud.Traits.Name, &p) })
+		*rounds = append(*rounds, round{began, time.Now(), err == nil && p.Distrust == ""})
+	})
 }
 
-// once is a round of one cloud, in this goroutine, so that its death is seen.
-func (w *watch) once(ctx context.Context, r *Reaper) (report Report, err error) {
+// once does something of reap, and sees its death.
+func (w *watch) once(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p != (killed{}) {
@@ -102,8 +94,7 @@ func (w *watch) once(ctx context.Context, r *Reaper) (report Report, err error) 
 			err = errors.New("killed")
 		}
 	}()
-	report.Providers = make([]Provider, 1)
-	return report, r.at(ctx, w.a.cloud.Traits.Name, &report.Providers[0])
+	return do()
 }
 
 // caps looks all the time whether a cap is passed by what is reserved.
@@ -161,8 +152,8 @@ func (w *watch) settled() {
 }
 
 // cleanAfter is the end of the n-th clean round that began after a time.
-func (w *watch) cleanAfter(at time.Time, n int) (time.Time, bool) {
-	for _, r := range w.rounds {
+func cleanAfter(rounds []round, at time.Time, n int) (time.Time, bool) {
+	for _, r := range rounds {
 		if r.clean && r.began.After(at) {
 			if n--; n == 0 {
 				return r.ended, true
@@ -211,20 +202,20 @@ func (w *watch) check(book sandbox.Book) *sums {
 	if s.early*4 > s.calls {
 		t.Errorf("%d of %d calls came too early: %+v", s.early, s.calls, book.Violations)
 	}
-	t.Logf("calls %v, faults %v, %d rounds of reap", book.Calls, book.Hits, len(w.rounds))
+	t.Logf("calls %v, faults %v, %d rounds and %d sweeps of reap", book.Calls, book.Hits, len(w.rounds), len(w.sweeps))
 	return s
 }
 
-// outlived checks that an instance was asked to end by the first round of reap that
+// outlived checks that an instance was asked to end by the first sweep of reap that
 // began after its lease and met no fault, and gives by how much it outlived its lease.
 // Of one that no answer named a list must tell, which lags, and may be empty or lack
 // it without an error: a few rounds are allowed for that.
 func (w *watch) outlived(e sandbox.Entry, i store.Intent) time.Duration {
-	from, rounds := i.Lease, 1
+	from, rounds, n := i.Lease, w.sweeps, 1
 	if len(i.Instances) == 0 || i.Instances[0].First.After(e.Created.Add(w.a.cloud.Traits.ListLag)) {
-		from, rounds = from.Add(w.a.cloud.Traits.ListLag), 4
+		from, rounds, n = from.Add(w.a.cloud.Traits.ListLag), w.rounds, 4
 	}
-	by, found := w.cleanAfter(from, rounds)
+	by, found := cleanAfter(rounds, from, n)
 	if e.DestroyAsked == nil || found && e.DestroyAsked.After(by) {
 		w.t.Errorf("instance %s of %s: its lease ended at %s, a round without a fault ended at %s, and it was asked to end at %v", e.ID, e.Label, i.Lease.Format(clock), by.Format(clock), e.DestroyAsked)
 	}
@@ -252,7 +243,7 @@ func (w *watch) pairs(cell string, list []sandbox.Entry) (longest time.Duration)
 				continue
 			}
 			longest = max(longest, to.Sub(from))
-			if by, found := w.cleanAfter(from.Add(w.a.cloud.Traits.ListLag), 4); found && to.After(by) {
+			if by, found := cleanAfter(w.rounds, from.Add(w.a.cloud.Traits.ListLag), 4); found && to.After(by) {
 				w.t.Errorf("cell %s had instances %s and %s at once for %s", cell, a.ID, b.ID, to.Sub(from))
 			}
 		}

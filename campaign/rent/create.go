@@ -45,8 +45,10 @@ func known(i store.Intent) provider.Instance {
 
 // create calls create, once.
 func (r *Renter) create(ctx context.Context, c Cloud, o provider.Order) (provider.Instance, error) {
-	if _, err := r.Look(ctx, c.Traits.Name); err != nil {
-		return provider.Instance{}, fmt.Errorf("create %s: %w: look for its label: %w", o.Label, provider.ErrNotSent, err)
+	// Nobody has called create for this label: that would have been committed. What a
+	// look has to show is that the list can be believed, and it may be another one's.
+	if err := r.lookOlder(ctx, c.Traits.Name, r.o.Period); err != nil {
+		return provider.Instance{}, fmt.Errorf("create %s: %w: look at what is there: %w", o.Label, provider.ErrNotSent, err)
 	}
 	i, err := r.store.Intent(ctx, o.Label)
 	if err != nil {
@@ -124,11 +126,15 @@ func (r *Renter) find(ctx context.Context, c Cloud, i store.Intent, why error) (
 	}
 	until = until.Add(c.Traits.ListLag)
 	for {
-		began, err := r.store.Now(ctx)
+		failed := r.lookOlder(ctx, c.Traits.Name, r.pause(c.Traits)/2)
+		looked, err := r.store.Looked(ctx, c.Traits.Name)
 		if err != nil {
 			return provider.Instance{}, err
 		}
-		_, looked := r.Look(ctx, c.Traits.Name)
+		now, err := r.store.Now(ctx)
+		if err != nil {
+			return provider.Instance{}, err
+		}
 		i, err := r.store.Intent(ctx, i.Label)
 		switch {
 		case err != nil:
@@ -142,8 +148,8 @@ func (r *Renter) find(ctx context.Context, c Cloud, i store.Intent, why error) (
 			return n, err
 		case i.State != store.Creating:
 			return provider.Instance{}, fmt.Errorf("create %s: %w: it is %s", i.Label, store.ErrLease, i.State)
-		case looked == nil && began.After(until) || !i.Lease.After(began):
-			err := fmt.Errorf("create %s: %w: %w", i.Label, ErrLost, why)
+		case looked.After(until) || !i.Lease.After(now):
+			err := errors.Join(fmt.Errorf("create %s: %w: %w", i.Label, ErrLost, why), failed)
 			return provider.Instance{}, errors.Join(err, r.store.End(ctx, i.Label, why.Error(), true))
 		}
 		if err := sleep(ctx, r.pause(c.Traits)); err != nil {

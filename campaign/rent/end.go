@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/assay-bench/assay/campaign/provider"
 	"github.com/assay-bench/assay/campaign/store"
@@ -46,6 +47,21 @@ func (r *Renter) Look(ctx context.Context, name string) (store.Found, error) {
 	}
 	r.o.Step("observe")
 	return r.store.Observe(ctx, in, store.Sight{Provider: name, Began: began, Lag: c.Traits.ListLag, Census: census, Proves: proves(c.Provider)})
+}
+
+// lookOlder looks, unless somebody did so within a time: a list is a limited call, and
+// serves everybody.
+func (r *Renter) lookOlder(ctx context.Context, name string, age time.Duration) error {
+	looked, err := r.store.Looked(ctx, name)
+	if err != nil {
+		return err
+	}
+	now, err := r.store.Now(ctx)
+	if err != nil || now.Sub(looked) < age {
+		return err
+	}
+	_, err = r.Look(ctx, name)
+	return err
 }
 
 // ours is an instance with its price by our clock.
@@ -137,19 +153,7 @@ func (r *Renter) endRound(ctx context.Context, label string) (store.Intent, erro
 	if err != nil {
 		return i, err
 	}
-	looked, err := r.store.Looked(ctx, i.Provider)
-	if err != nil {
-		return i, err
-	}
-	now, err := r.store.Now(ctx)
-	if err != nil {
-		return i, err
-	}
-	if now.Sub(looked) >= r.pause(c.Traits)/2 {
-		if _, err := r.Look(ctx, i.Provider); err != nil {
-			failed = errors.Join(failed, err)
-		}
-	}
+	failed = errors.Join(failed, r.lookOlder(ctx, i.Provider, r.pause(c.Traits)/2))
 	i, err = r.store.Intent(ctx, label)
 	return i, errors.Join(failed, err)
 }
