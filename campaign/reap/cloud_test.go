@@ -12,36 +12,20 @@ import (
 	"github.com/assay-bench/assay/campaign/provider"
 )
 
-// fault is a kind of outage.
+// fault is a switch.
 type fault string
 
 const (
-	faultList    fault = "list retired"  // answers, with nothing in it
-	faultListErr fault = "list failing"  //
-	faultRate    fault = "429"           // on every call
-	faultDestroy fault = "destroy fails" //
+	faultList    fault = "list retired" // answers, with nothing in it
+	faultListErr fault = "list failing"
+	faultRate    fault = "429" // on every call
+	faultDestroy fault = "destroy fails"
 )
-
-// outage is a time in which a fault was on.
-type outage struct {
-	fault    fault
-	from, to time.Time
-}
 
 // entry is an instance in the cloud's own book.
 type entry struct {
 	ID, Label      string
 	Created, Ended time.Time // Ended zero: alive
-	Dead           bool      // its host died: it bills, and does nothing
-	Told           bool      // create's answer named it
-}
-
-func (e entry) cost(hour assay.Money, now time.Time) int64 {
-	to := e.Ended
-	if to.IsZero() {
-		to = now
-	}
-	return int64(float64(hour.Nano) * to.Sub(e.Created).Hours())
 }
 
 // cloud is a cloud in memory that misbehaves as real ones do, and keeps a book of what
@@ -50,55 +34,33 @@ type cloud struct {
 	wait provider.Wait
 	lag  time.Duration
 	hour assay.Money
-	// created is called for each order that arrives.
-	created func(label string)
 
-	mu      sync.Mutex
-	rand    *rand.Rand
-	book    []*entry
-	outages []outage
-	on      map[fault]time.Time
-	last    map[provider.Call]time.Time
-	least   map[provider.Call]time.Duration // the closest two calls
-	lost    float64                         // share of creates whose answer is lost
-	decline float64                         // that are declined; a third of them names an instance all the same
-	die     float64                         // of instances whose host dies
+	mu   sync.Mutex
+	rand *rand.Rand
+	book []*entry
+	on   map[fault]bool
+	lost float64 // share of creates whose answer is lost
 }
 
 func newCloud(seed uint64, lag time.Duration) *cloud {
 	return &cloud{lag: lag, hour: assay.Money{Nano: 1e9, Currency: "USD"}, rand: rand.New(rand.NewPCG(seed, 1)),
-		on: map[fault]time.Time{}, last: map[provider.Call]time.Time{}, least: map[provider.Call]time.Duration{}, created: func(string) {}}
+		on: map[fault]bool{}}
 }
 
 // set switches a fault.
 func (c *cloud) set(f fault, on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from, was := c.on[f]
-	switch {
-	case on && !was:
-		c.on[f] = time.Now()
-	case !on && was:
-		c.outages = append(c.outages, outage{f, from, time.Now()})
-		delete(c.on, f)
-	}
+	c.on[f] = on
 }
 
-// enter takes a turn, and notes how far the call is from the last one of its kind.
-// The lock is held when it gives no error.
+// enter takes a turn. The lock is held when it gives no error.
 func (c *cloud) enter(ctx context.Context, call provider.Call) error {
 	if err := c.wait.Turn(ctx, call); err != nil {
 		return err
 	}
-	now := time.Now()
 	c.mu.Lock()
-	if last, ok := c.last[call]; ok {
-		if d, seen := c.least[call]; !seen || now.Sub(last) < d {
-			c.least[call] = now.Sub(last)
-		}
-	}
-	c.last[call] = now
-	if _, on := c.on[faultRate]; on {
+	if c.on[faultRate] {
 		c.mu.Unlock()
 		return provider.ErrRate
 	}
@@ -121,33 +83,17 @@ func (c *cloud) Create(ctx context.Context, o provider.Order) (provider.Instance
 	if err := c.enter(ctx, provider.CallCreate); err != nil {
 		return provider.Instance{}, err
 	}
-	c.mu.Unlock()
-	c.created(o.Label)
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	declined := c.rand.Float64() < c.decline
-	if declined && c.rand.IntN(3) > 0 {
-		return provider.Instance{}, provider.ErrNoCapacity
-	}
-	e := &entry{ID: fmt.Sprint(len(c.book) + 1), Label: o.Label, Created: time.Now(), Dead: c.rand.Float64() < c.die, Told: true}
+	e := &entry{ID: fmt.Sprint(len(c.book) + 1), Label: o.Label, Created: time.Now()}
 	c.book = append(c.book, e)
-	n := c.instance(e)
-	switch {
-	case declined:
-		return n, provider.ErrNoCapacity
-	case c.rand.Float64() < c.lost:
-		e.Told = false
+	if c.rand.Float64() < c.lost {
 		return provider.Instance{}, errors.New("connection reset by peer")
 	}
-	return n, nil
+	return c.instance(e), nil
 }
 
 func (c *cloud) instance(e *entry) provider.Instance {
-	n := provider.Instance{ID: e.ID, Label: e.Label, State: provider.Running, Host: "192.0.2.1", Port: 22, Hour: c.hour}
-	if e.Dead {
-		n.State = provider.Dead
-	}
-	return n
+	return provider.Instance{ID: e.ID, Label: e.Label, State: provider.Running, Host: "192.0.2.1", Port: 22, Hour: c.hour}
 }
 
 func (c *cloud) List(ctx context.Context) ([]provider.Instance, error) {
@@ -155,12 +101,12 @@ func (c *cloud) List(ctx context.Context) ([]provider.Instance, error) {
 		return nil, err
 	}
 	defer c.mu.Unlock()
-	if _, on := c.on[faultListErr]; on {
+	if c.on[faultListErr] {
 		return nil, provider.ErrMalformed
 	}
 	// Somebody else's machine is in the account too.
 	out := []provider.Instance{{ID: "0", Label: "my-notebook", State: provider.Running}}
-	if _, on := c.on[faultList]; on {
+	if c.on[faultList] {
 		return nil, nil
 	}
 	then := time.Now().Add(-time.Duration(c.rand.Float64() * float64(c.lag)))
@@ -177,7 +123,7 @@ func (c *cloud) Destroy(ctx context.Context, id string) error {
 		return err
 	}
 	defer c.mu.Unlock()
-	if _, on := c.on[faultDestroy]; on {
+	if c.on[faultDestroy] {
 		return errors.New("500 internal server error")
 	}
 	if id == "0" {
@@ -217,13 +163,13 @@ func (c *cloud) Balance(ctx context.Context) (assay.Money, error) {
 	return assay.Money{Nano: 1000e9, Currency: "USD"}, nil
 }
 
-// entries are copies of the book and of the outages.
-func (c *cloud) entries() ([]entry, []outage) {
+// entries are copies of the book.
+func (c *cloud) entries() []entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []entry
 	for _, e := range c.book {
 		out = append(out, *e)
 	}
-	return out, append([]outage(nil), c.outages...)
+	return out
 }

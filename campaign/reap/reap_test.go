@@ -70,7 +70,7 @@ func (s scene) intend(t *testing.T, cell, offer string, lease time.Duration) sto
 }
 
 func (s scene) alive() (n int) {
-	book, _ := s.cloud.entries()
+	book := s.cloud.entries()
 	for _, e := range book {
 		if e.Ended.IsZero() {
 			n++

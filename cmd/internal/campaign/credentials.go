@@ -119,15 +119,24 @@ func unquote(s string) string {
 	return s
 }
 
+// scale is how much faster than ours the clouds' clocks run; 1 but for a sandbox.
+func (s secrets) scale() (float64, error) {
+	text, _ := s.get(sandboxScale)
+	if text == "" {
+		return 1, nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0) || v > 1e6 {
+		return 0, fmt.Errorf("%s is a factor above 0", sandboxScale)
+	}
+	return v, nil
+}
+
 // accounts are the providers that there are credentials for, by name.
 func (s secrets) accounts(ctx context.Context, wait func(provider.Traits) provider.Wait) (map[string]account, error) {
-	scale := 1.0
-	if text, _ := s.get(sandboxScale); text != "" {
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(v > 0) || v > 1e6 {
-			return nil, fmt.Errorf("%s is a factor above 0", sandboxScale)
-		}
-		scale = v
+	scale, err := s.scale()
+	if err != nil {
+		return nil, err
 	}
 	out := map[string]account{}
 	if key, source := s.get(vastKey); key != "" {
