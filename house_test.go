@@ -63,15 +63,18 @@ var mayImport = map[string][]string{
 	"ledger/witness": {"", "ledger", "internal/disk"},
 	"ledger/notary":  {"", "ledger", "ledger/tlog", "internal/disk", "internal/parallel"},
 
-	"network/api":            {},
-	"network/control":        {"", "stat", "internal/yamltext"},
-	"network/place":          {"", "internal/yamltext"},
-	"network/trend":          {"", "stat"},
+	"network/api":     {},
+	"network/control": {"", "stat", "internal/yamltext"},
+	"network/place":   {"", "internal/yamltext"},
+	"network/trend":   {"", "stat"},
+
+	"network/trust/fingerprint": {"", "stat"},
+
 	"network/store":          {"", "ledger", "network/control", "internal/database"},
 	"network/evidence":       {"internal/disk"},
 	"network/agent":          {"", "network/api", "hammer", "verify", "telemetry", "journal", "score", "summary", "inference", "ledger", "ledger/outbox", "internal/clock", "internal/disk", "internal/proc", "internal/child", "internal/yamltext"},
 	"network/server":         {"", "internal/database", "docs/api", "network/api", "network/control", "network/trend", "network/store", "network/evidence", "network/server/routing", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "report", "internal/disk", "internal/parallel"},
-	"network/server/decide":  {"", "network/api", "network/control", "network/trend", "network/store", "network/evidence", "network/server", "network/server/egress", "network/server/webhook", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "internal/database", "internal/disk", "internal/parallel"},
+	"network/server/decide":  {"", "network/api", "network/control", "network/trend", "network/store", "network/evidence", "network/trust/fingerprint", "network/server", "network/server/egress", "network/server/webhook", "hammer", "journal", "score", "summary", "ledger", "ledger/outbox", "internal/database", "internal/disk", "internal/parallel"},
 	"network/trust":          {""},
 	"network/server/ask":     {"network/control"},
 	"network/haproxy":        {"network/api", "network/control", "network/server/ask", "internal/disk"},
@@ -126,7 +129,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/campaign":       {"", "campaign", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/provider/tensordock", "campaign/provider/vast", "campaign/record", "campaign/reap", "campaign/rent", "campaign/sandbox", "campaign/store", "cmd/internal/cli", "examples/campaigns", "internal/database", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/plot"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api", "report"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
-	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/ask", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/trust", "network/server/webhook", "network/store", "report"},
+	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/ask", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/trust", "network/server/webhook", "network/store", "network/trust/fingerprint", "report"},
 	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/campaign", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/agent", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }

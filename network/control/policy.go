@@ -183,6 +183,8 @@ func Default() Policy {
 			"engine_restart":       {ActionReverify},
 			"gpu_changed":          {ActionQuarantine, ActionPage},
 			"model_changed":        {ActionReverify},
+			"model_differs":        {ActionNote, ActionPage},
+			"model_unproven":       {ActionNote},
 			"driver_changed":       {ActionReverify},
 			"slow_inference":       {ActionReverify},
 			"slower_outside":       {ActionNote, ActionReverify},

@@ -40,7 +40,7 @@ any number of them. An address that others reach needs --tls-cert and --tls-key;
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f.register(cmd.Flags())
-	cmd.AddCommand(newInit(), newMigrate(), newRestored(), newToken(), newAccess(), newAudit(), newBreaker(), newPolicy(), newCapacity(), newPlace(), newHAProxy())
+	cmd.AddCommand(newInit(), newMigrate(), newRestored(), newToken(), newAccess(), newAudit(), newBreaker(), newPolicy(), newCapacity(), newPlace(), newReference(), newHAProxy())
 	return cmd
 }
 

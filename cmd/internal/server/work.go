@@ -42,6 +42,8 @@ type workFlags struct {
 	webhooks      []string
 	webhookSecret string
 	allow         []string
+	references    []string
+	compareEvery  time.Duration
 }
 
 func (f *workFlags) register(fs *pflag.FlagSet) {
@@ -49,6 +51,8 @@ func (f *workFlags) register(fs *pflag.FlagSet) {
 	f.kafka.Register(fs)
 	fs.StringArrayVar(&f.webhooks, "webhook", nil, "`KIND=URL`: where messages go; kinds are "+strings.Join(webhook.Kinds, ", ")+". May be given several times")
 	fs.StringVar(&f.webhookSecret, "webhook-secret-file", "", "`file` with the secret that webhooks are signed with")
+	fs.StringArrayVar(&f.references, "reference", nil, "`file` of \"assay server reference make\": replicas of its model are compared with it now and then. May be given several times")
+	fs.DurationVar(&f.compareEvery, "reference-every", 6*time.Hour, "between two such comparisons of a replica")
 	fs.StringSliceVar(&f.allow, "allow-network", nil, "`networks` (CIDR) that the server may connect to beside public ones")
 }
 
@@ -91,6 +95,9 @@ func (f *workFlags) open(ctx context.Context, st *store.Store, id server.Identit
 	w.evidence = objects
 	o := decide.Options{Store: st, Signer: id.Own, Origin: id.Origin, Evidence: objects, Discard: objects.Delete, Webhooks: webhook.Targets{}, Log: cli.Log(ctx)}
 	if err := f.hooks(&o); err != nil {
+		return w, err
+	}
+	if err := f.models(&o); err != nil {
 		return w, err
 	}
 	if w.publish {
@@ -167,6 +174,34 @@ func (f *workFlags) hooks(o *decide.Options) error {
 	}
 	o.Client = egress.Client(&d, 30*time.Second)
 	return reachable(o.Webhooks, &d)
+}
+
+// models are the references that replicas are compared with.
+func (f *workFlags) models(o *decide.Options) error {
+	if len(f.references) == 0 {
+		return nil
+	}
+	if f.compareEvery < time.Second {
+		return fmt.Errorf("--reference-every %s: at least a second", f.compareEvery)
+	}
+	known := map[string]string{}
+	for _, path := range f.references {
+		r, err := readReference(path)
+		if err != nil {
+			return fmt.Errorf("--reference: %w", err)
+		}
+		if other := known[r.Model]; other != "" {
+			return fmt.Errorf("--reference: %s and %s are both of the model %s: put their deployments into one with \"assay server reference make --add\"", other, path, r.Model)
+		}
+		known[r.Model] = path
+		o.Models.References = append(o.Models.References, r)
+	}
+	allow, err := networks("--allow-network", f.allow)
+	if err != nil {
+		return err
+	}
+	o.Models.Every, o.Models.Client = f.compareEvery, egress.Client(&egress.Dialer{Allow: allow}, askTimeout)
+	return nil
 }
 
 // reachable refuses a webhook whose address no message could ever reach. What a

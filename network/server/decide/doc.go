@@ -69,6 +69,7 @@ type Options struct {
 	Lease   time.Duration    // how long a lease is held; zero: 15 s
 
 	Retention *store.Retention // nil: the store's default
+	Models    Models           // whose models are compared, and with what
 }
 
 // Limits bound what is read of one report. Zero values are the defaults.

@@ -37,10 +37,11 @@ type metrics struct {
 	decisions   map[[2]string]int64 // by subject and outcome
 	transitions map[[3]string]int64 // by subject, fact and what it became
 	webhooks    map[string]int64    // by outcome
+	models      map[string]int64    // by outcome
 }
 
 func newMetrics() *metrics {
-	m := &metrics{decisions: map[[2]string]int64{}, transitions: map[[3]string]int64{}, webhooks: map[string]int64{}}
+	m := &metrics{decisions: map[[2]string]int64{}, transitions: map[[3]string]int64{}, webhooks: map[string]int64{}, models: map[string]int64{}}
 	for _, of := range []string{"node", "replica"} { // a rate needs its zero
 		for _, o := range []string{outcomeRefused, outcomeNothing, outcomeKept, outcomeMoved} {
 			m.decisions[[2]string{of, o}] = 0
@@ -48,6 +49,9 @@ func newMetrics() *metrics {
 	}
 	for _, o := range []string{hookDelivered, hookPostponed, hookGivenUp} {
 		m.webhooks[o] = 0
+	}
+	for _, o := range []string{modelSame, modelDiffers, modelUnproven, modelUnreachable} {
+		m.models[o] = 0
 	}
 	return m
 }
@@ -82,6 +86,13 @@ func (m *metrics) sent(outcome string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.webhooks[outcome]++
+}
+
+// compared counts a check of a replica's model.
+func (m *metrics) compared(outcome string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.models[outcome]++
 }
 
 // Metrics writes what was decided and sent by this process, and what waits and where
@@ -145,5 +156,8 @@ func (m *metrics) page(p *promtext.Page) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.webhooks)) {
 		p.Counter("assay_server_webhooks_total", "Attempts to send a webhook, by what became of them.", float64(m.webhooks[k]), "outcome", k)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.models)) {
+		p.Counter("assay_server_model_checks_total", "Comparisons of a replica's model with its reference, by what they came to.", float64(m.models[k]), "outcome", k)
 	}
 }

@@ -17,10 +17,15 @@ import (
 // them.
 func (m *node) serves(names ...string) {
 	m.Helper()
+	m.servesAt("http://bench:8000", names...)
+}
+
+func (m *node) servesAt(url string, names ...string) {
+	m.Helper()
 	in := store.Inventory{Node: m.id, Hostname: "bench", Body: json.RawMessage(`{}`), SHA256: store.Hash(strings.Join(names, ",")), At: m.clock.now()}
 	for _, name := range names {
 		in.Replicas = append(in.Replicas, store.Replica{
-			ID: newID(), Name: name, Engine: "vllm", Model: "made-up", ServingURL: "http://bench:8000",
+			ID: newID(), Name: name, Engine: "vllm", Model: "made-up", ServingURL: url,
 			Facts: store.Facts{Admission: "pending", Intent: "serve", Contact: "seen", Reasons: []string{"enrolled"}},
 		})
 	}

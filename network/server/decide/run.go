@@ -19,6 +19,7 @@ const (
 	leaseTidy    = "tidy"
 	leaseDemand  = "demand"
 	leaseMeasure = "measure"
+	leaseModels  = "models"
 )
 
 // Run does what goes on by itself until ctx ends: it judges reports, looks who is
@@ -31,6 +32,9 @@ func (d *Decider) Run(ctx context.Context) {
 	all.Go(func() { d.leased(ctx, leaseTidy, nil, d.tidies()) })
 	all.Go(func() { d.leased(ctx, leaseDemand, nil, d.demands()) })
 	all.Go(func() { d.leased(ctx, leaseMeasure, nil, d.measurements()) })
+	if len(d.o.Models.References) > 0 && d.o.Models.Client != nil {
+		all.Go(func() { d.leased(ctx, leaseModels, nil, d.models()) })
+	}
 	if d.o.Sink != nil {
 		all.Go(func() { d.leased(ctx, leasePublish, nil, d.publishTurn) })
 	}
