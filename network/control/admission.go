@@ -49,9 +49,12 @@ func (s *step) degrade(reasons []string) {
 
 // quarantineSoft takes a node out of rotation if neither a person nor the breaker
 // holds that back. Who is not in rotation is not held back: nothing is lost.
-func (s *step) quarantineSoft(reasons []string) {
+func (s *step) quarantineSoft(reasons []string) { s.quarantineGently(CauseSoft, reasons) }
+
+// quarantineGently is quarantineSoft for a cause.
+func (s *step) quarantineGently(cause Cause, reasons []string) {
 	if !s.in(Admitted, Degraded) {
-		s.quarantine(CauseSoft, reasons)
+		s.quarantine(cause, reasons)
 		return
 	}
 	if s.kept() {
@@ -66,7 +69,7 @@ func (s *step) quarantineSoft(reasons []string) {
 		s.degrade(append(slices.Clone(reasons), "the breaker holds the quarantine back: "+why))
 		return
 	}
-	s.quarantine(CauseSoft, reasons)
+	s.quarantine(cause, reasons)
 }
 
 // quarantine takes a node out, whatever the breaker says.
@@ -123,7 +126,7 @@ func (s *step) harden(cause Cause, why string) {
 func stricter(a, b Cause) bool { return strictness(a) > strictness(b) }
 
 func strictness(c Cause) int {
-	return slices.Index([]Cause{CauseSoft, CauseOverride, CausePerson, CauseHard}, c)
+	return slices.Index([]Cause{CauseSoft, CauseOverride, CauseHeld, CausePerson, CauseHard}, c)
 }
 
 // wait is how long a soft quarantine lasts: twice as long after each try.

@@ -93,6 +93,7 @@ type Event struct {
 
 	Report   *Measured    `json:"report,omitempty"`
 	Anomaly  string       `json:"anomaly,omitempty"` // its kind
+	Subject  string       `json:"subject,omitempty"` // what the anomaly is about
 	Override OverrideKind `json:"override,omitempty"`
 	Until    time.Time    `json:"until,omitzero"`
 }

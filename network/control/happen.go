@@ -86,6 +86,10 @@ func (s *step) anomaly(kind string) {
 		s.refuse("an anomaly without a kind")
 		return
 	}
+	if s.cleared(kind, s.src.Subject) {
+		s.why("a person has decided on %s of %s", kind, foreign.Line(s.src.Subject, maxText))
+		return
+	}
 	reasons := []string{"anomaly: " + kind}
 	if s.src.Reason != "" {
 		reasons = append(reasons, s.src.Reason)
@@ -102,11 +106,11 @@ func (s *step) anomaly(kind string) {
 		return
 	}
 	for _, a := range s.p.actions(kind) {
-		s.act(a, reasons)
+		s.act(a, kind, reasons)
 	}
 }
 
-func (s *step) act(a Action, reasons []string) {
+func (s *step) act(a Action, kind string, reasons []string) {
 	switch a {
 	case ActionNote:
 		s.notice(NoticeNote, KeyAnomaly, "has an %s", strings.Join(reasons, ": "))
@@ -118,6 +122,8 @@ func (s *step) act(a Action, reasons []string) {
 		}
 	case ActionDegrade:
 		s.degrade(reasons)
+	case ActionHold:
+		s.hold(kind, reasons)
 	case ActionQuarantine:
 		if s.n.Admission != Quarantined {
 			s.quarantineSoft(reasons)

@@ -172,7 +172,7 @@ func TestMeasure(t *testing.T) {
 			for i := range 1000 {
 				r.Checks = append(r.Checks, assay.Check{Name: "x" + time.Duration(i).String(), Verdict: assay.Pass})
 			}
-		}, func(m Measured) bool { return len(m.Checks) <= maxChecks+2 && m.Checks["compute.golden"].Devices == 2 }},
+		}, func(m Measured) bool { return len(m.Checks) <= maxChecks+3 && m.Checks["compute.golden"].Devices == 2 }},
 		{"a name with controls", func(r *Report) { r.Health.Findings = []assay.Finding{{Rule: "a\x1b[31m\nb", Verdict: assay.Fail}} }, func(m Measured) bool { return !strings.ContainsAny(m.Found[0].Rule, "\x1b\n") }},
 	} {
 		r := health()

@@ -24,6 +24,7 @@ const (
 const (
 	CheckEngineMeasured = "engine.measured"
 	CheckHostClient     = "host.client"
+	CheckRunFresh       = "run.fresh" // the run is the answer to its command
 )
 
 // Bounds of what is kept of a report.
@@ -77,6 +78,7 @@ type Report struct {
 	Summary assay.Summary
 	Checks  []assay.Check
 	Basis   Basis // of the baseline that was chosen; BasisNone: there was none
+	Fresh   assay.Verdict
 }
 
 // Measure reduces a report to what a policy looks at.
@@ -104,6 +106,7 @@ func Measure(r Report) Measured {
 	}
 	m.Checks[CheckEngineMeasured] = CheckFound{Verdict: engineMeasured(r), Devices: 1}
 	m.Checks[CheckHostClient] = CheckFound{Verdict: hostClient(r.Summary.Client), Devices: 1}
+	m.Checks[CheckRunFresh] = CheckFound{Verdict: known(r.Fresh), Devices: 1}
 	for _, f := range foundFirst(r.Health.Findings) {
 		m.Found = append(m.Found, Found{Rule: foreign.Line(f.Rule, maxName), Verdict: known(f.Verdict), Hard: f.Hard})
 	}

@@ -51,6 +51,9 @@ type Node struct {
 	ReadmissionStep int       `json:"readmission_step,omitempty"`
 	StepSince       time.Time `json:"step_since,omitzero"`
 
+	// Holds are findings that wait for a person, and those that a person decided on.
+	Holds []Hold `json:"holds,omitempty"`
+
 	Approval *Approval `json:"approval,omitempty"`
 	Override *Override `json:"override,omitempty"`
 	// DrainBy is when a drain ends whatever is running; zero: none is under way.
@@ -69,9 +72,10 @@ type Verification struct {
 }
 
 // WaitsForPerson says whether a newcomer can only go on by a person's approval: all
-// that was required of it passed, and it has no baseline.
+// that was required of it passed, and it has no baseline; or a finding holds it.
 func (n Node) WaitsForPerson() bool {
-	return n.Admission == Pending && n.Approval == nil && n.Last != nil && n.Last.Grade == GradeUnbased
+	unbased := n.Approval == nil && n.Last != nil && n.Last.Grade == GradeUnbased
+	return n.Admission == Pending && (unbased || len(n.Held()) > 0)
 }
 
 // open says whether an answer is waited for.
@@ -96,6 +100,7 @@ type Cause string
 const (
 	CauseHard     Cause = "hard"     // a hard failure
 	CauseSoft     Cause = "soft"     // results, or an anomaly
+	CauseHeld     Cause = "held"     // a finding that a person has to decide on
 	CausePerson   Cause = "person"   // somebody said so
 	CauseOverride Cause = "override" // somebody said so, until a time
 )

@@ -95,5 +95,6 @@ const (
 	KeyFlapping   = "flapping"
 	KeyReset      = "reset"
 	KeyAnomaly    = "anomaly"
+	KeyHold       = "hold"
 	KeyBreaker    = "breaker" // of the network, not of the node
 )

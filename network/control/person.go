@@ -64,10 +64,12 @@ func (s *step) quarantineByPerson(e Event) {
 func (s *step) readmit(e Event) {
 	switch s.n.Admission {
 	case Quarantined:
+		s.decide(e)
 		s.n.Flaps, s.n.FlapHeld, s.n.Override = nil, false, nil
 		s.moveTo(Reverifying, []string{asked(e)})
 		s.ask("re-verification by a person")
 	case Degraded:
+		s.decide(e)
 		s.n.Flaps, s.n.FlapHeld = nil, false
 		s.ask("verification by a person")
 		s.why("it stays degraded until its reports are good; a verification is under way")
@@ -76,19 +78,25 @@ func (s *step) readmit(e Event) {
 	}
 }
 
-// approve takes a person's word in place of a baseline, and of nothing else.
+// approve takes a person's word in place of a baseline, and on findings that wait
+// for one; it stands for no measurement.
 func (s *step) approve(e Event) {
+	held := s.decide(e)
 	s.n.Approval = &Approval{By: e.Actor, At: s.now, Reason: foreign.Line(e.Reason, maxText)}
 	if s.n.Admission != Pending {
 		s.why("approved; it is %s, and a verification decides", s.n.Admission)
 		return
 	}
-	if l, v := s.n.Last, s.n.Verification; l != nil && v != nil && l.Grade == GradeUnbased &&
+	if l, v := s.n.Last, s.n.Verification; l != nil && v != nil && (l.Grade == GradeUnbased || held && l.Grade == GradeGood) &&
 		l.Began.After(v.Asked) && l.PolicyVersion == s.p.Version &&
 		s.now.Sub(l.Began) <= time.Duration(s.p.Verification.MaxAge) {
 		s.src.Evidence = append([]string{l.Run}, s.src.Evidence...)
 		s.n.LastJudged = l.Began
-		s.admit(append([]string{"approved by a person in place of a baseline", asked(e)}, l.Reasons...))
+		by := "approved by a person in place of a baseline"
+		if held {
+			by = "approved by a person, who knows what was found"
+		}
+		s.admit(append([]string{by, asked(e)}, l.Reasons...))
 		return
 	}
 	s.ask("verification after approval")

@@ -137,6 +137,7 @@ const (
 	ActionDegrade    Action = "degrade"
 	ActionQuarantine Action = "quarantine"
 	ActionPage       Action = "page"
+	ActionHold       Action = "hold" // until a person decides
 )
 
 // anyAnomaly is the kind that stands for all that are not named.
@@ -146,6 +147,9 @@ const anyAnomaly = "default"
 func (p Policy) actions(kind string) []Action {
 	if a, ok := p.Anomalies[kind]; ok {
 		return a
+	}
+	if bystander(kind) {
+		return []Action{ActionNote}
 	}
 	return p.Anomalies[anyAnomaly]
 }
@@ -181,7 +185,16 @@ func Default() Policy {
 			"address_false":        {ActionQuarantine, ActionPage},
 			"clock_skew":           {ActionDegrade},
 			"engine_restart":       {ActionReverify},
-			"gpu_changed":          {ActionQuarantine, ActionPage},
+			FindChanged:            {ActionQuarantine, ActionPage},
+			FindShared:             {ActionHold, ActionPage},
+			FindClaimed:            {ActionNote},
+			FindTainted:            {ActionHold},
+			FindOwner:              {ActionNote},
+			FindAltered:            {ActionHold, ActionPage},
+			FindMounted:            {ActionHold, ActionPage},
+			FindMismatch:           {ActionHold, ActionPage},
+			FindPhysics:            {ActionHold, ActionPage},
+			FindReplayed:           {ActionHold, ActionPage},
 			"model_changed":        {ActionReverify},
 			"model_differs":        {ActionNote, ActionPage},
 			"model_unproven":       {ActionNote},

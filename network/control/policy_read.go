@@ -186,6 +186,9 @@ func (p Policy) checkNames(c *checker) {
 	c.names("checks.host", p.Checks.Host)
 	c.names("hard_failures", p.HardFailures)
 	c.names("resets", p.Resets)
+	if i := slices.IndexFunc(p.HardFailures, bystander); i >= 0 {
+		c.add("hard_failures", "%s is about a node that did nothing: anybody could take it out by claiming what it has", p.HardFailures[i])
+	}
 	if p.GPU == GPURequired && len(p.Checks.GPU) == 0 {
 		c.add("checks.gpu", "name at least one check, or write gpu: none")
 	}
@@ -270,8 +273,10 @@ func (p Policy) checkAnomalies(c *checker) {
 		}
 		for i, a := range p.Anomalies[kind] {
 			switch {
-			case !slices.Contains([]Action{ActionNote, ActionReverify, ActionDegrade, ActionQuarantine, ActionPage}, a):
-				c.add("anomalies."+kind, "%q is none of note, re-verify, degrade, quarantine, page", foreign.Line(a, 40))
+			case !slices.Contains([]Action{ActionNote, ActionReverify, ActionDegrade, ActionQuarantine, ActionPage, ActionHold}, a):
+				c.add("anomalies."+kind, "%q is none of note, re-verify, degrade, quarantine, page, hold", foreign.Line(a, 40))
+			case bystander(kind) && a != ActionNote && a != ActionPage:
+				c.add("anomalies."+kind, "only note and page may follow: the node did nothing, and anybody could take it out by claiming what it has")
 			case slices.Contains(p.Anomalies[kind][:i], a):
 				c.add("anomalies."+kind, "%s is named twice", a)
 			}

@@ -106,10 +106,15 @@ func (s *step) newcomer(grade Grade, reasons []string, verification bool) {
 		s.why("the report does not count: it began before the verification was asked for")
 		return
 	}
+	held := s.held()
 	switch grade {
 	case GradeGood:
-		s.admit(reasons)
-		return
+		if held == nil {
+			s.admit(reasons)
+			return
+		}
+		s.n.AskAgain = s.now.Add(time.Duration(s.p.Verification.MaxAge))
+		s.why("good, and %s", held[0])
 	case GradeSevere, GradePoor, GradeFair:
 		s.quarantineSoft(reasons)
 		return
@@ -119,6 +124,7 @@ func (s *step) newcomer(grade Grade, reasons []string, verification bool) {
 	default:
 		s.n.AskAgain = s.now.Add(time.Duration(s.p.Verification.Retry))
 	}
+	reasons = append(held, reasons...)
 	s.n.Reasons = bounded(reasons)
 	if s.n.Admission == Verifying {
 		s.moveTo(Pending, reasons)
@@ -157,7 +163,7 @@ func (s *step) result(grade Grade, reasons []string) {
 	case grade == GradeUnknown || grade == GradeUnbased:
 		s.unknown(reasons)
 	case n.Admission == Degraded && n.Good >= max(1, s.p.Results.Good):
-		if !s.kept() && !s.flapping() {
+		if s.held() == nil && !s.kept() && !s.flapping() {
 			s.admit(reasons)
 		}
 	case grade == GradeGood:

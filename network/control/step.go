@@ -212,6 +212,7 @@ func bounded(reasons []string) []string {
 // copyOf shares nothing with n, so that whoever called keeps what they have.
 func copyOf(n Node) Node {
 	n.Reasons, n.Flaps = slices.Clone(n.Reasons), slices.Clone(n.Flaps)
+	n.Holds = slices.Clone(n.Holds) // what a person said stays as it is
 	n.Verification, n.Last = pointer(n.Verification), pointer(n.Last)
 	n.Quarantine, n.Approval, n.Override = pointer(n.Quarantine), pointer(n.Approval), pointer(n.Override)
 	return n

@@ -100,12 +100,25 @@ func (s *setting) late() { s.now = askedAt.Add(30 * time.Minute) }
 
 // admissionRows makes each condition of the page's first table true.
 var admissionRows = map[string]func(*setting){
-	"enrolled|–":                      func(s *setting) { s.n, s.b = Node{}, Breaker{Members: 100} },
-	"verification_started|asked for":  func(*setting) {},
-	"report|passes":                   func(s *setting) { s.reported(GradeGood) },
-	"report|hard":                     func(s *setting) { s.reported(GradeHard); s.holding() },
-	"report|severe, poor or fair":     func(s *setting) { s.reported(GradeFair); s.holding() },
-	"report|unknown":                  func(s *setting) { s.reported(GradeUnknown) },
+	"enrolled|–":                     func(s *setting) { s.n, s.b = Node{}, Breaker{Members: 100} },
+	"verification_started|asked for": func(*setting) {},
+	"report|passes":                  func(s *setting) { s.reported(GradeGood) },
+	"report|hard":                    func(s *setting) { s.reported(GradeHard); s.holding() },
+	"report|severe, poor or fair":    func(s *setting) { s.reported(GradeFair); s.holding() },
+	"report|unknown":                 func(s *setting) { s.reported(GradeUnknown) },
+	"report|passes, and is held": func(s *setting) {
+		s.n.Holds = []Hold{{Kind: FindShared}}
+		s.reported(GradeGood)
+	},
+	"approve|last verification passed, and was held": func(s *setting) {
+		s.n.Holds = []Hold{{Kind: FindShared}}
+		s.n.Last = &LastReport{Run: "r", Began: began, Grade: GradeGood, PolicyVersion: 1}
+	},
+	"anomaly|the policy says hold": func(s *setting) { s.e.Anomaly = FindAltered },
+	"anomaly|the policy says hold, breaker holds": func(s *setting) {
+		s.e.Anomaly = FindAltered
+		s.holding()
+	},
 	"report|unbased, not approved":    func(s *setting) { s.reported(GradeUnbased) },
 	"report|anything else":            func(s *setting) { s.reported(GradeUnbased); s.holding() },
 	"tick|timed out":                  func(s *setting) { s.late() },
