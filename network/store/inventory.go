@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,13 +21,19 @@ type GPU struct {
 	PCIDeviceID string
 	Driver      string
 	MemoryBytes int64
+	MIG, VGPU   string
+	// Card and Board are UUID and serial number in one spelling; empty: they tell no
+	// card from others.
+	Card, Board string
 	FirstSeen   time.Time
 	LastSeen    time.Time
+	Gone        time.Time // when an inventory did not have it any more; zero: the last one has it
 }
 
 // same says whether nothing of a card has changed.
 func (g GPU) same(o GPU) bool {
 	g.FirstSeen, g.LastSeen, o.FirstSeen, o.LastSeen = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	g.Gone, o.Gone = time.Time{}, time.Time{}
 	return g == o
 }
 
@@ -57,9 +64,16 @@ type Inventory struct {
 	At       time.Time
 }
 
-// PutInventory keeps what a node consists of. A card that changed gets a new row
-// and keeps the old one; replicas that are not named any more are marked as
-// removed.
+// maxGPURows bounds the history of a node's cards: no honest one comes near it.
+const maxGPURows = 4096
+
+// ErrFull means that there is no room for more of a node's history. Retire it, and
+// enrol it again.
+var ErrFull = errors.New("there is no room for more")
+
+// PutInventory keeps what a node consists of. A card that changed, or came back,
+// gets a new row and keeps the old one; replicas that are not named any more are
+// marked as removed. [ErrFull]: its cards have changed too often.
 func (s *Store) PutInventory(ctx context.Context, in Inventory) error {
 	return s.repeat(ctx, "keep the inventory of node "+in.Node, func(q database.Query) error {
 		if err := s.lockNode(ctx, q, in.Node); err != nil {
@@ -67,6 +81,9 @@ func (s *Store) PutInventory(ctx context.Context, in Inventory) error {
 		}
 		if _, err := q.ExecContext(ctx, "UPDATE nodes SET hostname = $2, inventory = $3, inventory_sha256 = $4, updated_at = $5 WHERE id = $1",
 			in.Node, in.Hostname, raw(in.Body), in.SHA256, micros(in.At)); err != nil {
+			return err
+		}
+		if err := s.endGPUs(ctx, q, in); err != nil {
 			return err
 		}
 		for _, g := range in.GPUs {
@@ -88,11 +105,35 @@ func (s *Store) PutInventory(ctx context.Context, in Inventory) error {
 	})
 }
 
-const gpuColumns = "g.node, g.uuid, g.first_seen, g.last_seen, g.name, g.serial, g.vbios, g.pci_bus_id, g.pci_device_id, g.driver, g.memory_bytes FROM gpus g"
+const gpuColumns = "g.node, g.uuid, g.first_seen, g.last_seen, g.name, g.serial, g.vbios, g.pci_bus_id, g.pci_device_id, g.driver, g.memory_bytes, g.mig, g.vgpu, g.card, g.board, g.gone_at FROM gpus g"
 
 func scanGPU(r row) (g GPU, err error) {
-	err = r.Scan(&g.Node, &g.UUID, at(&g.FirstSeen), at(&g.LastSeen), &g.Name, &g.Serial, &g.VBIOS, &g.PCIBusID, &g.PCIDeviceID, &g.Driver, &g.MemoryBytes)
+	err = r.Scan(g.columns()...)
 	return g, err
+}
+
+func (g *GPU) columns() []any {
+	return []any{
+		&g.Node, &g.UUID, at(&g.FirstSeen), at(&g.LastSeen), &g.Name, &g.Serial, &g.VBIOS, &g.PCIBusID, &g.PCIDeviceID, &g.Driver, &g.MemoryBytes,
+		&g.MIG, &g.VGPU, &g.Card, &g.Board, at(&g.Gone),
+	}
+}
+
+// endGPUs notes which cards an inventory does not have any more.
+func (s *Store) endGPUs(ctx context.Context, q database.Query, in Inventory) error {
+	var rows int
+	if err := q.QueryRowContext(ctx, "SELECT count(*) FROM gpus WHERE node = $1", in.Node).Scan(&rows); err != nil {
+		return err
+	}
+	if rows+len(in.GPUs) > maxGPURows {
+		return fmt.Errorf("%w: its cards have changed too often", ErrFull)
+	}
+	uuids := []string{}
+	for _, g := range in.GPUs {
+		uuids = append(uuids, g.UUID)
+	}
+	_, err := q.ExecContext(ctx, "UPDATE gpus SET gone_at = $2 WHERE node = $1 AND gone_at IS NULL AND NOT ("+s.db.Any("uuid", 3)+")", in.Node, micros(in.At), s.db.List(uuids))
+	return err
 }
 
 func putGPU(ctx context.Context, q database.Query, g GPU) error {
@@ -100,12 +141,19 @@ func putGPU(ctx context.Context, q database.Query, g GPU) error {
 	if err != nil {
 		return err
 	}
-	if len(last) == 1 && (last[0].same(g) || !g.FirstSeen.After(last[0].FirstSeen)) {
-		_, err := q.ExecContext(ctx, "UPDATE gpus SET last_seen = $4 WHERE node = $1 AND uuid = $2 AND first_seen = $3", g.Node, g.UUID, micros(last[0].FirstSeen), micros(g.LastSeen))
-		return err
+	if len(last) == 1 {
+		l := last[0]
+		if l.same(g) && l.Gone.IsZero() || !g.FirstSeen.After(l.FirstSeen) {
+			_, err := q.ExecContext(ctx, "UPDATE gpus SET last_seen = $4, gone_at = NULL WHERE node = $1 AND uuid = $2 AND first_seen = $3", g.Node, g.UUID, micros(l.FirstSeen), micros(g.LastSeen))
+			return err
+		}
+		if _, err := q.ExecContext(ctx, "UPDATE gpus SET gone_at = $3 WHERE node = $1 AND uuid = $2 AND gone_at IS NULL", g.Node, g.UUID, micros(g.FirstSeen)); err != nil {
+			return err
+		}
 	}
-	_, err = q.ExecContext(ctx, `INSERT INTO gpus (node, uuid, first_seen, last_seen, name, serial, vbios, pci_bus_id, pci_device_id, driver, memory_bytes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, g.Node, g.UUID, micros(g.FirstSeen), micros(g.LastSeen), g.Name, g.Serial, g.VBIOS, g.PCIBusID, g.PCIDeviceID, g.Driver, g.MemoryBytes)
+	_, err = q.ExecContext(ctx, `INSERT INTO gpus (node, uuid, first_seen, last_seen, name, serial, vbios, pci_bus_id, pci_device_id, driver, memory_bytes, mig, vgpu, card, board)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+		g.Node, g.UUID, micros(g.FirstSeen), micros(g.LastSeen), g.Name, g.Serial, g.VBIOS, g.PCIBusID, g.PCIDeviceID, g.Driver, g.MemoryBytes, g.MIG, g.VGPU, g.Card, g.Board)
 	return err
 }
 

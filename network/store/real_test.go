@@ -241,7 +241,7 @@ func TestRealNetworkStoreMigratedByTwoProcesses(t *testing.T) {
 	if address := os.Getenv("ASSAY_TEST_MIGRATE"); address != "" {
 		_, to, err := openStore(t, address).Migrate(t.Context())
 		must(t, err)
-		equal(t, "version", to, int64(3))
+		equal(t, "version", to, int64(5))
 		return
 	}
 	for name, address := range map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "db"), "PostgreSQL": newPostgres(t).fresh(t, "", true).name} {

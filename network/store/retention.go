@@ -84,6 +84,7 @@ func (s *Store) sweep(ctx context.Context, q database.Query, keep Retention, now
 		{"DELETE FROM enrolment_tokens WHERE expires_at < $1", now.Add(-31 * 24 * time.Hour)},
 		{"DELETE FROM nonces WHERE expires_at < $1", now},
 		{"DELETE FROM points WHERE at < $1", reports},
+		{"DELETE FROM run_nonces WHERE at < $1", decisions},
 		{"DELETE FROM anomalies WHERE at < $1", decisions},
 		{"DELETE FROM findings WHERE at < $1", decisions},
 		{"DELETE FROM demand WHERE at < $1", decisions},

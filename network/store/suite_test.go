@@ -55,6 +55,7 @@ var checks = map[string]func(*testing.T, backend){
 	"trends":           testTrends,
 	"findings":         testFindings,
 	"measurements":     testMeasurements,
+	"identity":         testIdentity,
 }
 
 // suite runs every check on a kind of database.

@@ -130,6 +130,10 @@ func (s *Store) MarkRestored(ctx context.Context, t Trail) (epoch int64, err err
 		if _, err := q.ExecContext(ctx, "DELETE FROM nonces"); err != nil {
 			return err
 		}
+		// What was found about nodes since the backup is lost, and looked for again.
+		if _, err := q.ExecContext(ctx, "UPDATE nodes SET examined_sha256 = ''"); err != nil {
+			return err
+		}
 		if _, err := q.ExecContext(ctx, "UPDATE leases SET until = 0, fence = fence + 1"); err != nil {
 			return err
 		}
