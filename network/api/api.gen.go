@@ -656,6 +656,43 @@ type Delivery struct {
 // DeliveryOutcomesOutcome defines model for Delivery.Outcomes.Outcome.
 type DeliveryOutcomesOutcome string
 
+// DriverDevice defines model for DriverDevice.
+type DriverDevice struct {
+	// Major -1: it is no character device
+	Major int    `json:"major"`
+	Minor int    `json:"minor"`
+	Path  string `json:"path"`
+}
+
+// DriverFiles What the kernel shows of NVIDIA's driver, as the agent saw it. Absent: an agent of before, or nothing of such a driver
+type DriverFiles struct {
+	// Container The agent is in a container, or cannot tell that it is not
+	Container bool `json:"container"`
+
+	// Devices The driver's device nodes
+	Devices *[]DriverDevice `json:"devices,omitempty"`
+
+	// Mounts Mounts at the driver's places
+	Mounts *[]DriverMount `json:"mounts,omitempty"`
+
+	// Pci Display controllers and accelerators on the PCI bus
+	Pci *[]PCIDevice `json:"pci,omitempty"`
+
+	// PciListed The PCI bus could be read: a card that is not on it is not there
+	PciListed bool `json:"pci_listed"`
+
+	// Unknown What could not be read
+	Unknown *[]string `json:"unknown,omitempty"`
+}
+
+// DriverMount defines model for DriverMount.
+type DriverMount struct {
+	Path string `json:"path"`
+
+	// Type Of the file system
+	Type string `json:"type"`
+}
+
 // Enrolled defines model for Enrolled.
 type Enrolled struct {
 	HeartbeatSeconds int `json:"heartbeat_seconds"`
@@ -774,12 +811,18 @@ type ForecastTry struct {
 type GPU struct {
 	Driver      *string `json:"driver,omitempty"`
 	MemoryBytes *int64  `json:"memory_bytes,omitempty"`
+
+	// Mig enabled, disabled; absent: not known
+	Mig         *string `json:"mig,omitempty"`
 	Name        string  `json:"name"`
 	PciBusId    *string `json:"pci_bus_id,omitempty"`
 	PciDeviceId *string `json:"pci_device_id,omitempty"`
 	Serial      *string `json:"serial,omitempty"`
 	Uuid        string  `json:"uuid"`
 	Vbios       *string `json:"vbios,omitempty"`
+
+	// Vgpu none, passthrough, vgpu, host…; absent: not known
+	Vgpu *string `json:"vgpu,omitempty"`
 }
 
 // Heartbeat defines model for Heartbeat.
@@ -837,14 +880,17 @@ type Intent string
 
 // Inventory defines model for Inventory.
 type Inventory struct {
-	Cores       *int      `json:"cores,omitempty"`
-	Cpu         *string   `json:"cpu,omitempty"`
-	Gpus        []GPU     `json:"gpus"`
-	Hostname    string    `json:"hostname"`
-	MemoryBytes *int64    `json:"memory_bytes,omitempty"`
-	Os          *string   `json:"os,omitempty"`
-	Replicas    []Replica `json:"replicas"`
-	Version     *string   `json:"version,omitempty"`
+	Cores *int    `json:"cores,omitempty"`
+	Cpu   *string `json:"cpu,omitempty"`
+
+	// DriverFiles What the kernel shows of NVIDIA's driver, as the agent saw it. Absent: an agent of before, or nothing of such a driver
+	DriverFiles *DriverFiles `json:"driver_files,omitempty"`
+	Gpus        []GPU        `json:"gpus"`
+	Hostname    string       `json:"hostname"`
+	MemoryBytes *int64       `json:"memory_bytes,omitempty"`
+	Os          *string      `json:"os,omitempty"`
+	Replicas    []Replica    `json:"replicas"`
+	Version     *string      `json:"version,omitempty"`
 }
 
 // JointDistribution Of the judged requests of all nodes, merged from counts that are exact to 0.4 %; percentiles are never averaged.
@@ -1107,6 +1153,15 @@ type Override struct {
 
 // Owner defines model for Owner.
 type Owner = string
+
+// PCIDevice defines model for PCIDevice.
+type PCIDevice struct {
+	Bus    string `json:"bus"`
+	Device string `json:"device"`
+
+	// Vendor As sysfs has it: 0x10de
+	Vendor string `json:"vendor"`
+}
 
 // PolicyDifference defines model for PolicyDifference.
 type PolicyDifference struct {
