@@ -16,6 +16,7 @@ import (
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/outbox"
+	"github.com/assay-bench/assay/network/agent/driver"
 	"github.com/assay-bench/assay/network/api"
 	"github.com/assay-bench/assay/telemetry"
 )
@@ -76,8 +77,9 @@ type Agent struct {
 	mu        sync.Mutex
 	inventory api.Inventory
 	gpus      []assay.GPU
-	counted   chan struct{} // closed when gpus are known
-	seen      api.Seen      // the server's last answer to a heart-beat
+	files     *api.DriverFiles // as they were when the GPUs were counted; nil: none
+	counted   chan struct{}    // closed when gpus are known
+	seen      api.Seen         // the server's last answer to a heart-beat
 }
 
 // Open opens the state directory and prepares everything; nothing is sent yet.
@@ -311,8 +313,9 @@ func (a *Agent) readNode(ctx context.Context) {
 	for _, n := range notes {
 		a.log.Debug("readings of the node", "note", foreign.Line(n, maxProblem))
 	}
+	files := driver.Read("/") // beside the cards: later one may be gone
 	a.mu.Lock()
-	a.gpus = gpus
+	a.gpus, a.files = gpus, files
 	a.mu.Unlock()
 	close(a.counted)
 	a.export.GPUs(gpus)

@@ -183,12 +183,12 @@ func (a *Agent) fetchSettings(ctx context.Context) error {
 func (a *Agent) describe() (api.Inventory, string, error) {
 	n := telemetry.DescribeNode()
 	a.mu.Lock()
-	gpus := slices.Clone(a.gpus)
+	gpus, files := slices.Clone(a.gpus), a.files
 	a.mu.Unlock()
 	i := api.Inventory{
 		Hostname: foreign.Line(n.Hostname, 253), Os: text(strings.TrimSpace(n.OS+" "+n.Kernel), 200), Cpu: text(n.CPU, 200),
 		Cores: &n.Cores, MemoryBytes: &n.MemoryBytes, Version: text(a.o.Version.Assay, 100),
-		Gpus: []api.GPU{}, Replicas: []api.Replica{},
+		Gpus: []api.GPU{}, Replicas: []api.Replica{}, DriverFiles: files,
 	}
 	var uuids []string
 	for _, g := range gpus[:min(len(gpus), 64)] {
@@ -225,6 +225,7 @@ func inventoryGPU(g assay.GPU) api.GPU {
 	return api.GPU{
 		Uuid: foreign.Line(g.UUID, 100), Name: foreign.Line(g.Name, 200), Serial: text(g.Serial, 100), Vbios: text(g.VBIOS, 100),
 		PciBusId: text(g.PCIBusID, 100), Driver: text(g.Driver, 100), MemoryBytes: &g.MemoryBytes,
+		Mig: text(g.MIG, 20), Vgpu: text(g.VGPU, 20),
 	}
 }
 

@@ -33,6 +33,7 @@ type CheckConfig struct {
 	Background bool // give way to others' requests
 	Clock      Skew
 	Begin      time.Time // of the load, by this machine's clock; zero: at once
+	Command    string    // that asks for it; empty: nobody
 }
 
 // CheckOptions are what Check needs besides.
@@ -146,6 +147,9 @@ func (c CheckConfig) order(dir string, o CheckOptions) (Order, error) {
 	}
 	if c.Busy {
 		order.Nice = lightNice
+	}
+	if c.Command != "" {
+		order.Nonce, order.Challenge = ledger.Challenge(c.Command)
 	}
 	return order, nil
 }

@@ -30,6 +30,10 @@ type Order struct {
 	// Begin is when the load begins, in Unix nanoseconds of this machine's clock; 0:
 	// at once.
 	Begin int64 `json:"begin_ns,omitempty"`
+	// Nonce and Challenge are those of the command that asks for it; empty and 0: the
+	// run draws its own.
+	Nonce     string `json:"nonce,omitempty"`
+	Challenge uint64 `json:"challenge,omitempty"`
 }
 
 // MeasureOptions are what Measure needs of the process that it runs in.
@@ -76,7 +80,7 @@ func Measure(ctx context.Context, o Order, opt MeasureOptions) (assay.Summary, e
 	defer cancel(nil)
 	w := &witness{yield: o.Yield, cancel: cancel, progress: opt.Progress}
 	sum, err := hammer.Run(ctx, cfg, o.Dir, hammer.Options{
-		Version: opt.Version, Node: o.Node, Replica: o.Replica, NVML: opt.NVML, Checks: checks, Progress: w.checkpoint, Reading: w.reading, Begin: o.hold,
+		Version: opt.Version, Nonce: o.Nonce, Node: o.Node, Replica: o.Replica, NVML: opt.NVML, Checks: checks, Progress: w.checkpoint, Reading: w.reading, Begin: o.hold,
 	})
 	if errors.Is(context.Cause(ctx), ErrYield) {
 		err = errors.Join(ErrYield, err)
@@ -108,7 +112,7 @@ func gpuChecks(ctx context.Context, o Order, opt MeasureOptions) []assay.Check {
 	if o.GPU == GPUNone || opt.Verify == nil {
 		return nil
 	}
-	vo := verify.Options{}
+	vo := verify.Options{Challenge: o.Challenge}
 	if o.Light {
 		vo.MinTime = 200 * time.Millisecond
 	}

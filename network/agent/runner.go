@@ -236,7 +236,7 @@ func (r *runner) check(ctx context.Context, command string, m *measurement, back
 	p := r.plan
 	r.mu.Unlock()
 	began := time.Now()
-	res, err := r.measure(ctx, p, m, dir, background)
+	res, err := r.measure(ctx, p, m, dir, command, background)
 	if m != nil {
 		began = m.later(began, time.Now())
 	}
@@ -254,7 +254,7 @@ func (r *runner) check(ctx context.Context, command string, m *measurement, back
 	return res.Run, err
 }
 
-func (r *runner) measure(ctx context.Context, p Plan, m *measurement, dir string, background bool) (CheckResult, error) {
+func (r *runner) measure(ctx context.Context, p Plan, m *measurement, dir, command string, background bool) (CheckResult, error) {
 	engine, err := r.a.lookout.target()
 	if err != nil {
 		return CheckResult{}, err
@@ -276,7 +276,7 @@ func (r *runner) measure(ctx context.Context, p Plan, m *measurement, dir string
 	r.a.log.Info("a check begins", "scenario", p.Scenario.Name, "busy", busy)
 	return Check(ctx, CheckConfig{
 		Engine: engine, APIKey: key, GPU: gpu, Profile: p.Profile, Scenario: p.Scenario,
-		Busy: busy, Streams: r.a.c.Busy.Concurrency, Background: background, Clock: r.a.link.clock.now(), Begin: begin,
+		Busy: busy, Streams: r.a.c.Busy.Concurrency, Background: background, Clock: r.a.link.clock.now(), Begin: begin, Command: command,
 	}, dir, CheckOptions{
 		Node: node, Signer: signer, Key: statement, Child: r.a.o.Child, Supervisor: r.a.o.Supervisor, Env: r.a.o.Env,
 		Limit: 2*time.Duration(p.Scenario.Duration) + 10*time.Minute + max(0, time.Until(begin)),

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
@@ -36,6 +37,7 @@ func (s *Server) Enrol(ctx context.Context, r api.EnrolRequestObject) (api.Enrol
 		s.reject("enrol")
 		return nil, badEnrolment()
 	case errors.Is(err, store.ErrTaken):
+		s.keyClaimed(ctx, ledger.KeyID(proof.PublicKey), "somebody with an enrolment token wanted to enrol with this node's key, and was refused: its state directory was copied")
 		return nil, refuse(http.StatusConflict, "the key is another node's: make a new key for this one")
 	case err != nil:
 		return nil, err
@@ -48,6 +50,26 @@ func (s *Server) Enrol(ctx context.Context, r api.EnrolRequestObject) (api.Enrol
 		Node: out.Node, Owner: out.Owner, Origin: s.identity.Origin, KeyStatement: out.Statement,
 		HeartbeatSeconds: s.heartbeatSeconds(), Time: s.now().UTC(),
 	}, nil
+}
+
+// checkKeyClaimed is a finding about a node whose key somebody else has too. Nothing
+// follows from it: the other one was refused.
+const checkKeyClaimed = "key_claimed"
+
+// keyClaimed keeps a finding about the node that has a key, once in a while.
+func (s *Server) keyClaimed(ctx context.Context, key, text string) {
+	k, err := s.store.NodeKey(ctx, key)
+	if err != nil {
+		return // it was revoked, or its node is gone
+	}
+	last, err := s.store.Findings(ctx, store.Scope{All: true}, k.Node, store.Page{Limit: 20})
+	if err == nil && !slices.ContainsFunc(last, func(f store.Finding) bool { return f.Check == checkKeyClaimed && f.Text == text }) {
+		now := s.now()
+		err = s.store.AddFinding(ctx, store.Finding{ID: newID(now), At: now, Node: k.Node, Check: checkKeyClaimed, Verdict: "fail", Text: text})
+	}
+	if err != nil {
+		s.log.Error("could not keep a finding", "node", k.Node, "error", err)
+	}
 }
 
 // enrolProof checks that whoever has the token has the key, and means this server.

@@ -72,6 +72,9 @@ func (s *Server) RotateKey(ctx context.Context, r api.RotateKeyRequestObject) (a
 	t.Outbox = []store.Record{keyRecord(k)}
 	b, err := s.store.AddNodeKey(ctx, nodeKey(r.Node, k), t)
 	if errors.Is(err, store.ErrTaken) {
+		if had, err := s.store.NodeKey(ctx, k.ID); err == nil && had.Node != r.Node {
+			s.keyClaimed(ctx, k.ID, "node "+r.Node+" wanted to change to this node's key, and was refused")
+		}
 		return nil, refuse(http.StatusConflict, "the key is another node's, or was revoked: make a new one")
 	}
 	if trailed(ctx, err) != nil {

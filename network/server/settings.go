@@ -3,10 +3,13 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/network/api"
+	cards "github.com/assay-bench/assay/network/identity"
 	"github.com/assay-bench/assay/network/store"
 )
 
@@ -67,7 +70,8 @@ func (s *Server) PutInventory(ctx context.Context, r api.PutInventoryRequestObje
 	for _, g := range r.Body.Gpus {
 		in.GPUs = append(in.GPUs, store.GPU{
 			UUID: g.Uuid, Name: g.Name, Serial: deref(g.Serial), VBIOS: deref(g.Vbios), PCIBusID: deref(g.PciBusId), PCIDeviceID: deref(g.PciDeviceId),
-			Driver: deref(g.Driver), MemoryBytes: deref(g.MemoryBytes),
+			Driver: deref(g.Driver), MemoryBytes: deref(g.MemoryBytes), MIG: deref(g.Mig), VGPU: deref(g.Vgpu),
+			Card: cards.UUID(g.Uuid), Board: cards.Serial(deref(g.Serial)),
 		})
 	}
 	for _, p := range r.Body.Replicas {
@@ -75,7 +79,11 @@ func (s *Server) PutInventory(ctx context.Context, r api.PutInventoryRequestObje
 			ID: newID(now), Facts: newcomer(), Name: p.Name, Engine: p.Engine, EngineVersion: deref(p.EngineVersion), Model: p.Model, ServingURL: deref(p.ServingUrl), GPUs: deref(p.Gpus),
 		})
 	}
-	if err := s.store.PutInventory(ctx, in); err != nil {
+	err := s.store.PutInventory(ctx, in)
+	switch {
+	case errors.Is(err, store.ErrFull):
+		return nil, refuse(http.StatusConflict, "the node's cards have changed too often to be kept: retire the node, and enrol it again")
+	case err != nil:
 		return nil, err
 	}
 	if len(in.Replicas) > 0 {

@@ -82,7 +82,7 @@ func follows(s control.Node, k control.Kind) bool {
 		return k == control.EventApprove
 	case control.Quarantined:
 		q := s.Quarantine
-		return k == control.EventReadmit && q != nil && (q.Cause == control.CauseSoft || q.Cause == control.CauseHard)
+		return k == control.EventReadmit && q != nil && (q.Cause == control.CauseSoft || q.Cause == control.CauseHard || q.Cause == control.CauseHeld)
 	}
 	return false
 }

@@ -143,6 +143,9 @@ func (d *Decider) Judge(ctx context.Context, r store.Report) error {
 	if err != nil {
 		return err
 	}
+	if err := d.examine(ctx, r.Node); err != nil {
+		return err
+	}
 	v, err := d.verdict(ctx, policy, r)
 	if err != nil {
 		return err
@@ -236,7 +239,14 @@ func (d *Decider) verdict(ctx context.Context, p control.Policy, r store.Report)
 	case err != nil:
 		return verdict{}, err
 	}
-	return d.score(ctx, p, r, run)
+	fresh, err := d.doubt(ctx, r, run)
+	switch {
+	case err != nil:
+		return verdict{}, err
+	case fresh == assay.Fail:
+		return d.unknown(r, errors.New("it is an old run: it says nothing about now")), nil
+	}
+	return d.score(ctx, p, r, run, fresh)
 }
 
 // unknown is what is known of a report that cannot be read: that it was made.
@@ -247,7 +257,7 @@ func (d *Decider) unknown(r store.Report, err error) verdict {
 }
 
 // score compares a run with a baseline of the server's choice.
-func (d *Decider) score(ctx context.Context, p control.Policy, r store.Report, run reading) (v verdict, err error) {
+func (d *Decider) score(ctx context.Context, p control.Policy, r store.Report, run reading, fresh assay.Verdict) (v verdict, err error) {
 	var chosen *assay.Baseline
 	basis := control.BasisNone
 	v.engine = run.manifest.Engine
@@ -271,7 +281,7 @@ func (d *Decider) score(ctx context.Context, p control.Policy, r store.Report, r
 	v.own = basis == control.BasisOwn
 	v.scored.Measured = control.Measure(control.Report{
 		Run: r.ID, Began: began(run.manifest, r), Answers: r.Command,
-		Health: health, Summary: run.summary, Checks: run.checks, Basis: basis,
+		Health: health, Summary: run.summary, Checks: run.checks, Basis: basis, Fresh: fresh,
 	})
 	v.scored.Score, v.scored.Result = &health.Score, &health.Performance
 	v.scored.Model, v.scored.Levels = foreign.Line(run.summary.Engine.Model, 300), levels(run.summary)

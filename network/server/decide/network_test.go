@@ -2,6 +2,7 @@ package decide
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -210,6 +211,8 @@ type measurement struct {
 	stages int
 
 	replica string
+	nonce   string
+	card    string // its name
 }
 
 // run makes a run directory, as a load of four streams for 40 seconds has it.
@@ -227,12 +230,12 @@ func (m *node) run(x measurement) string {
 	dir := filepath.Join(m.TempDir(), "run")
 	t0 := x.began.UnixNano()
 	man := assay.Manifest{
-		Format: assay.RunFormat, ID: newID(), Created: t0, Clock: "kernel", Seed: 1, Config: json.RawMessage(`{"streams":4}`),
+		Format: assay.RunFormat, ID: newID(), Created: t0, Clock: "kernel", Seed: 1, Nonce: x.nonce, Config: json.RawMessage(`{"streams":4}`),
 		Node: assay.Node{ID: x.node, Hostname: "bench", Cores: 2}, Engine: assay.Engine{URL: "http://127.0.0.1:8000", Backend: "openai-chat", Model: x.model, Replica: x.replica},
 		Version: assay.Version{Assay: "0.1.0", Go: "go1.26"},
 	}
 	for i, u := range x.gpus {
-		man.Node.GPUs = append(man.Node.GPUs, assay.GPU{UUID: u, Name: "made up", Index: i})
+		man.Node.GPUs = append(man.Node.GPUs, assay.GPU{UUID: u, Name: cmp.Or(x.card, "made up"), Index: i})
 	}
 	w, err := journal.Create(dir, man)
 	if err != nil {
@@ -326,6 +329,9 @@ func (m *node) report(dir string, change func(*store.Report)) store.Report {
 			m.Fatal(err)
 		}
 		r.Files = append(r.Files, store.File{Name: name, SHA256: store.Hash(b), Size: int64(len(b))})
+		if name == journal.RunFile {
+			r.RunSHA256 = store.Hash(b)
+		}
 		m.put(b)
 	}
 	if change != nil {

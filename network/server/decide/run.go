@@ -20,6 +20,7 @@ const (
 	leaseDemand  = "demand"
 	leaseMeasure = "measure"
 	leaseModels  = "models"
+	leaseExamine = "examine"
 )
 
 // Run does what goes on by itself until ctx ends: it judges reports, looks who is
@@ -30,6 +31,7 @@ func (d *Decider) Run(ctx context.Context) {
 	all.Go(func() { d.leased(ctx, leaseJudge, d.reports, d.judgeTurn) })
 	all.Go(func() { d.leased(ctx, leaseContact, nil, d.contacts()) })
 	all.Go(func() { d.leased(ctx, leaseTidy, nil, d.tidies()) })
+	all.Go(func() { d.leased(ctx, leaseExamine, nil, d.examineTurn) })
 	all.Go(func() { d.leased(ctx, leaseDemand, nil, d.demands()) })
 	all.Go(func() { d.leased(ctx, leaseMeasure, nil, d.measurements()) })
 	if len(d.o.Models.References) > 0 && d.o.Models.Client != nil {
