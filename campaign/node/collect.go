@@ -19,19 +19,22 @@ import (
 	"github.com/assay-bench/assay/journal"
 )
 
+// MaxResults is how many bytes of results are taken from a machine.
+const MaxResults = 100_000_000
+
 // Limits bound what is read from a machine.
 type Limits struct {
-	File  int64         // bytes of one file; 0: 256 MiB
-	Total int64         // bytes of all; 0: 512 MiB
+	File  int64         // bytes of one file; 0: 100 MB
+	Total int64         // bytes of all; 0: 100 MB, which money is reserved for
 	Time  time.Duration // for one file; 0: ten minutes
 }
 
 func (l Limits) resolved() Limits {
 	if l.File <= 0 {
-		l.File = 256 << 20
+		l.File = MaxResults
 	}
 	if l.Total <= 0 {
-		l.Total = 512 << 20
+		l.Total = MaxResults
 	}
 	if l.Time <= 0 {
 		l.Time = 10 * time.Minute

@@ -22,6 +22,7 @@ const home = `"$HOME/.assay"`
 // commands is all that ever runs there.
 var commands = []Command{
 	{"prepare", `umask 077 && mkdir -p ` + home + ` && touch "$HOME/.no_auto_tmux"`, "our directory; Vast.ai wraps sessions in tmux without that file"},
+	{"lease", `cut -d . -f 1 /proc/uptime >` + home + `/lease`, "the dead man ends a machine whose lease is not renewed; by the time since boot"},
 	{"architecture", `uname -m`, "which node binary to send"},
 	{"gpus", `nvidia-smi --query-gpu=name,uuid,driver_version,memory.total,memory.free --format=csv,noheader,nounits`, "is it the GPU that was rented, and is its memory free"},
 	{"cuda", `nvidia-smi -q -d MEMORY`, "the CUDA version that the driver has"},
@@ -45,7 +46,7 @@ var commands = []Command{
 	{"vllm-list", `curl -fsS --max-time 5 http://127.0.0.1:8000/v1/models`, "which model it serves"},
 	{"vllm-warm", `curl -fsS --max-time {seconds} http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' -d '{"model":"{model}","prompt":"Say hello.","max_tokens":8}'`, "the first answer"},
 	{"bench-start", `cd ` + home + ` && if mkdir {run}; then (setsid sh -c './node hammer --base-url http://127.0.0.1:{port} --backend {backend} --model {model} --duration {seconds}s --max-concurrency {streams} --out {run}/run --quiet >{run}/hammer.log 2>&1; echo $? >{run}/exit' >/dev/null 2>&1 </dev/null &) && echo started; else echo running; fi`, "the measurement, once: a second start finds the first"},
-	{"bench-look", `cd ` + home + `/{run} && { cat exit 2>/dev/null || echo running; } && { cat run/checkpoint.json 2>/dev/null || true; }`, "has it ended, how, and what does it measure"},
+	{"bench-look", `cut -d . -f 1 /proc/uptime >` + home + `/lease; cd ` + home + `/{run} && { cat exit 2>/dev/null || echo running; } && { cat run/checkpoint.json 2>/dev/null || true; }`, "has it ended, how, and what does it measure"},
 	{"bench-stop", `cd ` + home + `/{run} && pkill -INT -f "[.]/node hammer .*--out {run}/run"`, "when it is stuck; it saves what there is"},
 	{"run-sizes", `cd ` + home + `/{run}/run && stat -c '%s %F|%n' -- *`, "how large each file of the run directory is, before it is read"},
 	{"run-hash", `sha256sum <` + home + `/{run}/run/{file}`, "and what it should hash to"},

@@ -189,3 +189,12 @@ func TestListed(t *testing.T) {
 		t.Error("vLLM's list is read wrongly")
 	}
 }
+
+func TestDeadManNeedsAnEnd(t *testing.T) {
+	if got := DeadMan("", time.Minute); got != "" {
+		t.Errorf("a script that ends nothing:\n%s", got)
+	}
+	if got := DeadMan("destroy me", time.Minute); !strings.Contains(got, "-lt 60 ] || { destroy me") || !strings.Contains(got, "while sleep 10;") {
+		t.Error(got)
+	}
+}

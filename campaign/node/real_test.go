@@ -248,6 +248,36 @@ func TestRealCampaignNodeRefusesAnotherHostKey(t *testing.T) {
 	connect(t, o)
 }
 
+// The dead man ends a machine that nobody renews, and no other.
+func TestRealCampaignDeadMan(t *testing.T) {
+	t.Parallel()
+	m, o := rented(t)
+	n := connect(t, o)
+	ended := filepath.Join(m.Home, "ended")
+	m.Program("on-start", DeadMan(`touch "$HOME/ended"`, 4*time.Second))
+	// A command of the list stands in for the boot.
+	m.Program("nvidia-smi", "#!/bin/sh\non-start\necho 'RTX, GPU-0, 1, 10, 5'\n")
+	if _, err := n.gpus(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); time.Since(begin) < 6*time.Second; time.Sleep(500 * time.Millisecond) {
+		if err := n.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(ended); err == nil {
+		t.Fatal("it ended a machine whose lease was renewed")
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		if _, err := os.Stat(ended); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("nobody renews, and the machine is still there")
+		}
+	}
+}
+
 // A machine that is gone does not answer keep-alives, and whoever waits hears so.
 func TestRealCampaignNodeThatDies(t *testing.T) {
 	t.Parallel()
