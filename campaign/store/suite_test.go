@@ -40,6 +40,7 @@ var checks = map[string]func(*testing.T, *Store){
 	"destroyed and still here": testStillThere,
 	"looks out of order":       testOrder,
 	"strangers":                testStrangers,
+	"host keys":                testHostKeys,
 	"limits":                   testLimits,
 	"locations and machines":   testLearn,
 	"manifest":                 testManifest,
