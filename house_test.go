@@ -99,6 +99,7 @@ var mayImport = map[string][]string{
 	"campaign/sandbox":             {"", "internal/child"},
 	"campaign":                     {"", "internal/yamltext"},
 	"campaign/node":                {"", "journal", "summary", "internal/disk"},
+	"campaign/flow":                {"campaign", "campaign/node", "campaign/provider", "campaign/record", "campaign/rent", "campaign/store", "internal/disk", "internal/proc"},
 
 	"internal/clock":    {},
 	"internal/database": {"internal/disk"},
@@ -128,7 +129,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
-	"cmd/internal/campaign":       {"", "campaign", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/provider/tensordock", "campaign/provider/vast", "campaign/record", "campaign/reap", "campaign/rent", "campaign/sandbox", "campaign/store", "cmd/internal/cli", "examples/campaigns", "internal/database", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/plot"},
+	"cmd/internal/campaign":       {"", "campaign", "campaign/flow", "campaign/node", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/provider/tensordock", "campaign/provider/vast", "campaign/record", "campaign/reap", "campaign/rent", "campaign/sandbox", "campaign/store", "cmd/internal/cli", "cmd/internal/cli/native", "examples/campaigns", "internal/database", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/plot"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api", "report"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
 	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/ask", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/trust", "network/server/webhook", "network/store", "network/trust/fingerprint", "report"},

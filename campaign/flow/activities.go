@@ -1,0 +1,377 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/assay-bench/assay/campaign"
+	"github.com/assay-bench/assay/campaign/node"
+	"github.com/assay-bench/assay/campaign/provider"
+	"github.com/assay-bench/assay/campaign/record"
+	"github.com/assay-bench/assay/campaign/rent"
+	"github.com/assay-bench/assay/campaign/store"
+)
+
+// Activities are the steps of cells and campaigns.
+type Activities struct {
+	Store  *store.Store
+	Rent   *rent.Renter
+	Master *node.Master
+	Pins   node.Pins
+	// Binary gives the node binary for a processor, as Go names it.
+	Binary func(arch string) ([]byte, error)
+	// Results is the directory that run directories are brought home to.
+	Results string
+	// Take bounds what is taken from a machine.
+	Take node.Limits
+	// Order completes an order: image, disk and the script that starts the dead man.
+	Order func(cell store.Cell, o provider.Order, lease time.Duration) provider.Order
+}
+
+// Rented is what an intent was made for.
+type Rented struct {
+	Ref
+	Label string         `json:"label"`
+	Offer provider.Offer `json:"offer"`
+}
+
+// nodeBytes is what our binary may have.
+const nodeBytes = 20_000_000
+
+// Intend chooses an offer and commits it with its money. One that was committed
+// before, of which nobody heard, is ended first: create was not called for it.
+func (a *Activities) Intend(ctx context.Context, ref Ref) (Rented, error) {
+	j, err := a.plan(ctx, ref)
+	if err != nil {
+		return Rented{}, coded(err)
+	}
+	if err := a.Store.SetCell(ctx, ref.Cell, store.Progress{Status: string(campaign.Running), Stage: string(campaign.Provision)}); err != nil {
+		return Rented{}, err
+	}
+	open, err := a.open(ctx, ref.Cell)
+	if err != nil {
+		return Rented{}, err
+	}
+	for _, i := range open {
+		if i.State == store.Intended {
+			if err := a.Store.End(ctx, i.Label, "nobody heard of it", false); err != nil {
+				return Rented{}, err
+			}
+		}
+	}
+	r, err := a.choose(ctx, j)
+	return r, coded(err)
+}
+
+// open are the intents of a cell that have no end.
+func (a *Activities) open(ctx context.Context, cell string) ([]store.Intent, error) {
+	list, err := a.Store.Intents(ctx, cell)
+	return slices.DeleteFunc(list, func(i store.Intent) bool { return i.State == store.Ended || i.State == store.Unproved }), err
+}
+
+// choose takes the cheapest offer that may be tried, by its price and by how far its
+// location is trusted.
+func (a *Activities) choose(ctx context.Context, j job) (Rented, error) {
+	c, err := a.Rent.Cloud(j.cell.Provider)
+	if err != nil {
+		return Rented{}, refuse(campaign.CauseKey, err)
+	}
+	offers, err := c.Provider.Offers(ctx, provider.Query{GPU: j.cell.GPU, GPUs: max(1, j.spec.Count), DiskGB: j.settings.DiskGB})
+	if err != nil {
+		return Rented{}, err
+	}
+	trust, err := a.Store.Confidence(ctx, j.cell.Provider)
+	if err != nil {
+		return Rented{}, err
+	}
+	slices.SortStableFunc(offers, func(x, y provider.Offer) int { return compareOffers(x, y, trust) })
+	w := rent.Want{Cell: j.cell.ID, Provider: j.cell.Provider, Lease: j.settings.Lease, Life: j.settings.life(j.spec), Up: node.MaxResults, Down: nodeBytes}
+	if e, ok := campaign.EngineOf(j.cell.Engine); ok {
+		w.Down += e.Image
+	}
+	if j.spec.Memory != nil {
+		w.Down += j.spec.Memory.Weights
+	}
+	refused := errors.New("the provider has none")
+	for _, o := range offers {
+		if hour := j.settings.HourCap; hour > 0 && o.Price.Hour.Nano > hour {
+			continue
+		}
+		w.Offer = o
+		i, err := a.Rent.Intend(ctx, w)
+		switch {
+		case err == nil:
+			return Rented{j.ref, i.Label, o}, nil
+		case !errors.Is(err, store.ErrOffer):
+			return Rented{}, err
+		}
+		refused = err
+	}
+	return Rented{}, refuse(campaign.CauseNoOffer, fmt.Errorf("no offer is left for %s at %s: %w", j.cell.GPU, j.cell.Provider, refused))
+}
+
+// compareOffers weighs a price by how often its location fails: half the trust is
+// worth twice the price.
+func compareOffers(x, y provider.Offer, trust map[string]float64) int {
+	worth := func(o provider.Offer) float64 {
+		t, ok := trust[o.Location]
+		if !ok {
+			t = 0.5
+		}
+		return float64(o.Price.Hour.Nano) / max(t, 0.01)
+	}
+	if a, b := worth(x), worth(y); a != b {
+		if a < b {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(x.ID, y.ID)
+}
+
+// Create rents what was intended.
+func (a *Activities) Create(ctx context.Context, r Rented) error {
+	stop := beating(ctx)
+	defer stop()
+	cell, err := a.Store.Cell(ctx, r.Cell)
+	if err != nil {
+		return err
+	}
+	j, err := a.plan(ctx, r.Ref)
+	if err != nil {
+		return err
+	}
+	key, err := a.Master.PublicKey(r.Label)
+	if err != nil {
+		return err
+	}
+	o := provider.Order{Label: r.Label, Offer: r.Offer, DiskGB: j.settings.DiskGB, SSHKey: key}
+	n, err := a.Rent.Create(ctx, a.Order(cell, o, j.settings.Lease))
+	if errors.Is(err, provider.ErrNoCapacity) {
+		err = errors.Join(err, a.Store.Learn(ctx, cell.Provider, r.Offer.Location, false))
+	}
+	if n.ID != "" && !errors.Is(err, store.ErrLease) {
+		return nil // an error that comes with an instance is an instance
+	}
+	return coded(err)
+}
+
+// beating tells Temporal that an activity is alive, until it is stopped.
+func beating(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for {
+			activity.RecordHeartbeat(ctx)
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-time.After(300 * time.Millisecond):
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+var errStopped = errors.New("the provider stopped the machine")
+
+// reach waits until the provider knows the machine's address, and then until SSH
+// lets us in. It fails at once when the provider says that the machine stopped.
+func (a *Activities) reach(ctx context.Context, j *job) (*node.Node, error) {
+	c, err := a.Rent.Cloud(j.intent.Provider)
+	if err != nil {
+		return nil, err
+	}
+	pause := max(c.Traits.MinInterval[provider.CallGet], paced(3*time.Second, j.settings.Pace))
+	alive := func(ctx context.Context) error {
+		n, err := a.page(ctx, c, j.instance.ID)
+		switch {
+		case errors.Is(err, provider.ErrGone), err == nil && (n.State == provider.Dead || n.State == provider.Stopped):
+			return refuse(campaign.CauseStopped, fmt.Errorf("%w: %s", errStopped, n.Said))
+		case err != nil:
+			return nil // says nothing about the machine
+		}
+		if n.Host != "" && (n.Host != j.instance.Host || n.Port != j.instance.Port) {
+			j.instance.Host, j.instance.Port = n.Host, n.Port
+			_, err = a.Store.Created(ctx, j.intent.Label, n)
+		}
+		return err
+	}
+	for j.instance.Host == "" {
+		if err := alive(ctx); err != nil {
+			return nil, err
+		}
+		if j.instance.Host != "" {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+	return a.connect(ctx, *j, node.Patience{Within: time.Hour, Every: pause, AuthGrace: max(time.Minute, c.Traits.KeyLag), Alive: alive}) // the stage's limit ends it
+}
+
+// page is what a provider says of one instance.
+func (a *Activities) page(ctx context.Context, c rent.Cloud, id string) (provider.Instance, error) {
+	if g, ok := c.Provider.(provider.Getter); ok {
+		return g.Get(ctx, id)
+	}
+	list, err := c.Provider.List(ctx)
+	if err != nil {
+		return provider.Instance{}, err
+	}
+	for _, n := range list {
+		if n.ID == id {
+			return n, nil
+		}
+	}
+	return provider.Instance{}, errors.New("its list does not have it")
+}
+
+// Import writes what was collected into the database.
+func (a *Activities) Import(ctx context.Context, ref Ref) error {
+	j, err := a.plan(ctx, ref)
+	if err != nil {
+		return err
+	}
+	intents, err := a.Store.Intents(ctx, ref.Cell)
+	if err != nil {
+		return err
+	}
+	o := record.Origin{
+		ID: ref.Cell, Campaign: ref.Campaign, GPU: j.cell.GPU, Count: max(1, j.spec.Count), Provider: j.cell.Provider, Engine: j.cell.Engine,
+	}
+	if len(intents) > 0 {
+		i := intents[len(intents)-1]
+		o.Location, o.Session, o.Price = i.Location, i.Label, &i.Hour
+		for _, n := range i.Instances {
+			o.IP, o.Port = n.Host, n.Port
+		}
+	}
+	r, err := record.FromRun(filepath.Join(a.dir(ref), "run"), o)
+	if err != nil && !errors.Is(err, record.ErrNothing) {
+		return coded(errors.Join(node.ErrForged, err))
+	}
+	if err != nil {
+		return refuse(campaign.CauseMissing, err)
+	}
+	return a.Store.PutResult(ctx, r.Benchmark, r.Manifest)
+}
+
+// Destroy asks the provider to destroy whatever the cell has.
+func (a *Activities) Destroy(ctx context.Context, ref Ref) error {
+	stop := beating(ctx)
+	defer stop()
+	open, err := a.open(ctx, ref.Cell)
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, i := range open {
+		if err := a.Store.End(ctx, i.Label, "its try is over", true); err != nil {
+			all = errors.Join(all, err)
+			continue
+		}
+		if i, err = a.Store.Intent(ctx, i.Label); err == nil {
+			err = a.Rent.Destroy(ctx, i)
+		}
+		all = errors.Join(all, err)
+	}
+	return all
+}
+
+// Prove comes back when the end of whatever the cell had is proved, or cannot be and
+// waits for an operator.
+func (a *Activities) Prove(ctx context.Context, ref Ref) error {
+	stop := beating(ctx)
+	defer stop()
+	open, err := a.open(ctx, ref.Cell)
+	for _, i := range open {
+		if _, e := a.Rent.End(ctx, i.Label, "its try is over", nil); e != nil && !errors.Is(e, provider.ErrUnproved) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// Finish records what became of a cell.
+func (a *Activities) Finish(ctx context.Context, e Ended) error {
+	c, err := a.Store.Cell(ctx, e.Cell)
+	if err != nil {
+		return err
+	}
+	if e.Status != string(campaign.Success) { // whose row has its figures
+		m, err := a.manifest(ctx, e, c)
+		if err != nil {
+			return err
+		}
+		m.Status, m.FailureReason, m.FailureStage, m.ErrorMessage = e.Status, e.Cause, e.Stage, e.Message
+		if err := a.Store.PutManifest(ctx, m); err != nil {
+			return err
+		}
+	}
+	return a.Store.SetCell(ctx, e.Cell, store.Progress{Status: e.Status, Stage: e.Stage, Cause: e.Cause, Message: e.Message})
+}
+
+// manifest is a cell's row: with the figures of a partial result, or a new one.
+func (a *Activities) manifest(ctx context.Context, e Ended, c store.Cell) (store.Manifest, error) {
+	list, err := a.Store.Manifests(ctx, e.Campaign)
+	if err != nil {
+		return store.Manifest{}, err
+	}
+	for _, m := range list {
+		if m.ID == e.Cell {
+			return m, nil
+		}
+	}
+	now, err := a.Store.Now(ctx)
+	return store.Manifest{ID: e.Cell, RunID: e.Campaign, Created: now, GPUType: c.GPU, Provider: c.Provider, Model: c.Model, Completed: now}, err
+}
+
+// Pending gives the next cells of a campaign.
+func (a *Activities) Pending(ctx context.Context, n Next) ([]Planned, error) {
+	cells, err := a.Store.Cells(ctx, n.Campaign)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.Store.Campaign(ctx, n.Campaign)
+	if err != nil {
+		return nil, err
+	}
+	var s Settings
+	if err := json.Unmarshal([]byte(c.Settings), &s); err != nil {
+		return nil, err
+	}
+	out := []Planned{}
+	for _, l := range cells {
+		if l.Number <= n.After || l.Status != string(campaign.Pending) && l.Status != string(campaign.Running) || len(out) == n.Most {
+			continue
+		}
+		var p campaign.Planned
+		if err := json.Unmarshal([]byte(l.Spec), &p); err != nil {
+			return nil, err
+		}
+		out = append(out, Planned{l.ID, l.Number, s.limits(p)})
+	}
+	return out, nil
+}
+
+// Close records that a campaign has ended.
+func (a *Activities) Close(ctx context.Context, c Closed) error {
+	status := "done"
+	if c.Cancelled {
+		status = "cancelled"
+	}
+	return a.Store.EndCampaign(ctx, c.Campaign, status)
+}
