@@ -186,7 +186,7 @@ func TestRealCampaignRunsAndGivesBack(t *testing.T) {
 		t.Errorf("%d of %d instances live, %d limits were broken: %+v", book.Alive, len(book.Entries), len(book.Violations), book.Violations)
 	}
 	temporal := parttest.Install(t, "temporal")
-	keepHistory(t, temporal, server.URL, CampaignID("c1"), "campaign-1")
-	keepHistory(t, temporal, server.URL, CellID("c1-1"), "cell-1")
-	keepHistory(t, temporal, server.URL, CellID("c1-2"), "cell-2")
+	keepHistory(t, temporal, server.URL, CampaignID("c1"), "campaign-1", s.box.Key(sandbox.Vast))
+	keepHistory(t, temporal, server.URL, CellID("c1-1"), "cell-1", s.box.Key(sandbox.Vast))
+	keepHistory(t, temporal, server.URL, CellID("c1-2"), "cell-2", s.box.Key(sandbox.Vast))
 }

@@ -1,10 +1,13 @@
 package flow
 
 import (
+	"bytes"
+	"encoding/base64"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"go.temporal.io/sdk/worker"
@@ -31,16 +34,23 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	}
 }
 
-// keepHistory keeps a workflow's history, when that is asked for.
-func keepHistory(t *testing.T, temporal, address, id, name string) {
+// keepHistory sees that no secret is in a workflow's history, and keeps it when that
+// is asked for.
+func keepHistory(t *testing.T, temporal, address, id, name string, secrets ...string) {
 	t.Helper()
-	if !*update {
-		return
-	}
 	out, err := exec.Command(temporal, "workflow", "show", "--address", address, "--workflow-id", id, "--output", "json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, secret := range secrets {
+		if secret == "" || bytes.Contains(out, []byte(secret)) || bytes.Contains(out, []byte(base64.StdEncoding.EncodeToString([]byte(secret)))) {
+			t.Errorf("a secret is in the history of %s", id)
+		}
+	}
+	if !*update {
+		return
+	}
+	out = regexp.MustCompile(`"identity": "[^"]*"`).ReplaceAll(out, []byte(`"identity": "worker"`))
 	if err := os.MkdirAll("testdata", 0o755); err != nil {
 		t.Fatal(err)
 	}
