@@ -206,9 +206,12 @@ func (a *Activities) reach(ctx context.Context, j *job) (*node.Node, error) {
 		}
 		return err
 	}
-	for j.instance.Host == "" {
+	for end := time.Now().Add(within(ctx)); j.instance.Host == ""; {
 		if err := alive(ctx); err != nil {
 			return nil, err
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("%w: the provider gives no address", node.ErrNotReady)
 		}
 		if j.instance.Host != "" {
 			break
@@ -219,7 +222,17 @@ func (a *Activities) reach(ctx context.Context, j *job) (*node.Node, error) {
 		case <-time.After(pause):
 		}
 	}
-	return a.connect(ctx, *j, node.Patience{Within: time.Hour, Every: pause, AuthGrace: max(time.Minute, c.Traits.KeyLag), Alive: alive}) // the stage's limit ends it
+	return a.connect(ctx, *j, node.Patience{Within: within(ctx), Every: pause, AuthGrace: max(time.Minute, c.Traits.KeyLag), Alive: alive})
+}
+
+// within is most of the time that an activity has left, so that it can say itself
+// what it waited for.
+func within(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return time.Hour
+	}
+	return time.Until(end) * 9 / 10
 }
 
 // page is what a provider says of one instance.

@@ -8,7 +8,6 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
@@ -20,12 +19,22 @@ type Client struct{ temporal client.Client }
 type ClientOptions struct {
 	Address   string
 	Namespace string // empty: default
-	Log       *slog.Logger
+	// Log gets what Temporal's library says, all of it as details: what matters of
+	// it is in the database.
+	Log *slog.Logger
 }
+
+// details is a log in which everything is a detail.
+type details struct{ log *slog.Logger }
+
+func (d details) Debug(text string, values ...any) { d.log.Debug(text, values...) }
+func (d details) Info(text string, values ...any)  { d.log.Debug(text, values...) }
+func (d details) Warn(text string, values ...any)  { d.log.Debug(text, values...) }
+func (d details) Error(text string, values ...any) { d.log.Debug(text, values...) }
 
 // Dial connects to a server.
 func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
-	c, err := client.DialContext(ctx, client.Options{HostPort: o.Address, Namespace: o.Namespace, Logger: sdklog.NewStructuredLogger(o.Log)})
+	c, err := client.DialContext(ctx, client.Options{HostPort: o.Address, Namespace: o.Namespace, Logger: details{o.Log}})
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s: %w", o.Address, err)
 	}

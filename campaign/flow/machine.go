@@ -219,6 +219,9 @@ func (a *Activities) Reach(ctx context.Context, ref Ref) error {
 		if errors.Is(err, node.ErrNotReady) || errors.Is(err, node.ErrAuth) || errors.Is(err, errStopped) {
 			err = errors.Join(err, a.Store.Learn(ctx, j.intent.Provider, j.intent.Location, false))
 		}
+		if errors.Is(err, node.ErrNotReady) { // it was waited for long enough
+			return refuse(campaign.CauseSSH, err)
+		}
 		if err != nil {
 			return err
 		}

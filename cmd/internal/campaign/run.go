@@ -73,7 +73,7 @@ func (f *runFlags) run(ctx context.Context, path string, stdout, stderr io.Write
 		return err
 	}
 	defer w.close()
-	p, err := campaign.Make(ctx, m, campaign.Options{Inventory: inventory(w.accounts), Guarantees: guarantees()})
+	p, err := campaign.Make(ctx, m, campaign.Options{Inventory: inventory(w.accounts), Guarantees: guarantees(w.accounts)})
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (r cellRow) line() string {
 		parts = append(parts, r.Cause)
 	}
 	if r.Spent.Nano > 0 {
-		parts = append(parts, "spent "+r.Spent.String())
+		parts = append(parts, "spent "+dollars(r.Spent))
 	}
 	if t := left(r); t != "" {
 		parts = append(parts, t+" left at most")
@@ -117,7 +117,7 @@ func (r cellRow) line() string {
 func (p sight) total() string {
 	return fmt.Sprintf("%d cells: %d success, %d partial, %d failed, %d skipped, %d running, %d pending; spent %s", len(p.cells),
 		p.count(campaign.Success), p.count(campaign.Partial), p.count(campaign.Failed), p.count(campaign.Skipped), p.count(campaign.Running), p.count(campaign.Pending),
-		assay.Money{Nano: p.Spent, Currency: "USD"})
+		dollars(assay.Money{Nano: p.Spent, Currency: "USD"}))
 }
 
 func (p sight) print(w io.Writer) error {
@@ -125,7 +125,7 @@ func (p sight) print(w io.Writer) error {
 		{Name: "cell", Words: true}, {Name: "status", Words: true}, {Name: "stage", Words: true}, {Name: "cause", Words: true}, {Name: "spent"}, {Name: "left at most"},
 	}}
 	for _, r := range p.Cells {
-		t.Rows = append(t.Rows, []string{r.Cell, r.Status, r.Stage, r.Cause, r.Spent.String(), left(r)})
+		t.Rows = append(t.Rows, []string{r.Cell, r.Status, r.Stage, r.Cause, dollars(r.Spent), left(r)})
 	}
 	return report.Text(w, report.Page{Title: "Campaign " + p.ID, Blocks: []report.Block{t, report.Paragraph{Text: p.total() + "."}}})
 }
