@@ -28,17 +28,6 @@ type Census struct {
 	Unproved map[string]error
 }
 
-// Find gives the instances with a label.
-func (c Census) Find(label string) []Instance {
-	var out []Instance
-	for _, i := range c.Instances {
-		if i.Label == label {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
 // Has reports whether an instance was seen.
 func (c Census) Has(id string) bool {
 	for _, i := range c.Instances {
