@@ -47,7 +47,7 @@ func TestChanceBelow(t *testing.T) {
 				}
 			}
 		}
-		if got := chanceBelow(values, probed); math.Abs(got-below/all) > 1e-12 {
+		if got := chanceBelow(values, probed); !(math.Abs(got-below/all) <= 1e-12) {
 			t.Fatalf("%v %v: %v, and by counting %v", values, probed, got, below/all)
 		}
 	}
