@@ -198,7 +198,7 @@ func (a *Activities) hold(ctx context.Context, j job) (context.Context, func()) 
 	go func() {
 		defer close(done)
 		for {
-			if _, err := a.Store.Renew(ctx, j.intent.Label, j.settings.Lease); errors.Is(err, store.ErrLease) {
+			if _, err := a.Rent.Renew(ctx, j.intent.Label, j.settings.Lease); errors.Is(err, store.ErrLease) {
 				cancel(err)
 			}
 			activity.RecordHeartbeat(ctx)

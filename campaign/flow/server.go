@@ -90,9 +90,6 @@ func (s *Server) Stop() {
 	s.process.Stop(ctx)
 }
 
-// Done is closed when the server has ended.
-func (s *Server) Done() <-chan struct{} { return s.process.Done() }
-
 // freePort is one that was free a moment ago.
 func freePort(ctx context.Context) (int, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

@@ -54,9 +54,6 @@ var commands = []Command{
 	{"logs", `cd ` + home + ` && for f in {run}/hammer.log engine.log pull.log; do echo "== $f"; tail -c 32768 "$f" 2>/dev/null; done; true`, "what went wrong, with partial results"},
 }
 
-// Commands lists all that may run on a rented machine.
-func Commands() []Command { return slices.Clone(commands) }
-
 // words are what is put into a line, by name.
 type words map[string]string
 
@@ -74,10 +71,6 @@ var checks = map[string]*regexp.Regexp{
 }
 
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
-
-// CheckModel says what is wrong with a model's name that is to be put into a
-// command; nil: nothing is.
-func CheckModel(name string) error { return checkWord("model", name) }
 
 func checkWord(name, value string) error {
 	c, ok := checks[name]

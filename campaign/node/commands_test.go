@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the list of commands into its pag
 // Every word that a line takes is one that is checked, and the other way round.
 func TestWordsOfCommandsAreChecked(t *testing.T) {
 	used := map[string]bool{}
-	for _, c := range Commands() {
+	for _, c := range commands {
 		for _, p := range placeholder.FindAllString(c.Line, -1) {
 			word := strings.Trim(p, "{}")
 			used[word] = true
@@ -75,7 +75,7 @@ func TestPageListsTheCommands(t *testing.T) {
 		t.Fatalf("%s has no marks for the list", page)
 	}
 	var b strings.Builder
-	for _, c := range Commands() {
+	for _, c := range commands {
 		fmt.Fprintf(&b, "\n**%s**: %s\n\n```sh\n%s\n```\n", c.Name, c.Why, c.Line)
 	}
 	b.WriteString("\n")

@@ -13,10 +13,9 @@ import (
 )
 
 var (
-	t0    = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	t1    = t0.Add(24 * time.Hour)
-	t2    = t1.Add(24 * time.Hour)
-	never time.Time
+	t0 = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	t1 = t0.Add(24 * time.Hour)
+	t2 = t1.Add(24 * time.Hour)
 )
 
 func uuid(n int) string { return fmt.Sprintf("GPU-8f6a2c1e-0b3d-4c5e-9f70-%012x", n) }

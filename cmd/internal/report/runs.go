@@ -90,7 +90,7 @@ func listed(r *journal.Run) listedRun {
 	m := r.Manifest()
 	out := listedRun{
 		Dir: r.Dir(), Created: time.Unix(0, m.Created).UTC(), Status: r.Status(),
-		Model: m.Engine.Model, URL: m.Engine.URL, Backend: string(m.Engine.Backend),
+		Model: m.Engine.Model, URL: m.Engine.URL, Backend: m.Engine.Backend,
 	}
 	if h, err := r.Health(); err == nil {
 		out.Verdict = &h.Verdict

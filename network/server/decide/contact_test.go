@@ -70,7 +70,7 @@ func TestSilence(t *testing.T) {
 	// The server stands still for ten minutes: nobody is silent for that.
 	n.clock.pass(10 * time.Minute)
 	n.look(look)
-	n.every(look, 80*time.Second)
+	n.every(look, 140*time.Second)
 	for _, m := range nodes {
 		m.contact(control.Seen)
 	}
@@ -111,7 +111,7 @@ func TestDatabaseWasAway(t *testing.T) {
 			t.Fatal("the database was not away")
 		}
 	}
-	n.every(look, 80*time.Second)
+	n.every(look, 140*time.Second)
 	m.contact(control.Seen)
 	n.every(look, 30*time.Second)
 	m.contact(control.Silent)
