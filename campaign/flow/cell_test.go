@@ -65,8 +65,10 @@ func (w *world) call(ctx context.Context, name string, effect func()) error {
 		effect()
 		return temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil)
 	case cancelling:
-		w.env.CancelWorkflow()
+		// A server has the workflow wait for what is under way, as it asks for; the
+		// environment lets it go on at once, so the effect comes first.
 		effect()
+		w.env.CancelWorkflow()
 		return nil
 	}
 	effect()

@@ -41,7 +41,7 @@ const (
 // Campaigns of three cells whose workers are killed at every point, on an account that
 // does everything wrong that accounts do; one of each ten is a process of its own and
 // killed -9. The sandbox' own book says what lived and what it cost.
-func TestMoney(t *testing.T) {
+func TestFiftyCampaigns(t *testing.T) {
 	accounts := 5
 	if os.Getenv("ASSAY_LONG") == "1" {
 		accounts = 50
@@ -321,11 +321,11 @@ type child struct {
 
 const childVariable = "ASSAY_TEST_MONEY"
 
-// TestMoneyWorker is the process that TestMoney kills.
+// TestMoneyWorker is the process that TestFiftyCampaigns kills.
 func TestMoneyWorker(t *testing.T) {
 	var c child
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &c); err != nil {
-		t.Skip("it is started by TestMoney")
+		t.Skip("it is started by TestFiftyCampaigns")
 	}
 	closeAll, err := c.Account.open(t.Context())
 	must(t, err)

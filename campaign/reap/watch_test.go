@@ -214,10 +214,12 @@ func (w *watch) outlived(e sandbox.Entry, i store.Intent) time.Duration {
 	from, rounds, n := i.Lease, w.sweeps, 1
 	if len(i.Instances) == 0 || i.Instances[0].First.After(e.Created.Add(w.a.cloud.Traits.ListLag)) {
 		from, rounds, n = from.Add(w.a.cloud.Traits.ListLag), w.rounds, 4
+	} else if first := i.Instances[0].First; first.After(from) {
+		from = first // create answered when the lease was over already
 	}
 	by, found := cleanAfter(rounds, from, n)
 	if e.DestroyAsked == nil || found && e.DestroyAsked.After(by) {
-		w.t.Errorf("instance %s of %s: its lease ended at %s, a round without a fault ended at %s, and it was asked to end at %v", e.ID, e.Label, i.Lease.Format(clock), by.Format(clock), e.DestroyAsked)
+		w.t.Errorf("instance %s of %s: created at %s, its lease ended at %s, it was due and known from %s, a round without a fault ended at %s, and it was asked to end at %v", e.ID, e.Label, e.Created.Format(clock), i.Lease.Format(clock), from.Format(clock), by.Format(clock), e.DestroyAsked)
 	}
 	if e.DestroyAsked == nil || e.RefusedUntil != nil {
 		return 0 // nobody could have ended it sooner

@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,7 @@ type Cloud struct{ c Config }
 // New checks the machines.
 func New(c Config) (*Cloud, error) {
 	seen := map[string]bool{}
+	c.Machines = slices.Clone(c.Machines) // they are completed here, and others hold the same
 	for n := range c.Machines {
 		m := &c.Machines[n]
 		if err := provider.CheckLabel(m.Name); err != nil || seen[m.Name] {
