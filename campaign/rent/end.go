@@ -45,8 +45,12 @@ func (r *Renter) Look(ctx context.Context, name string) (store.Found, error) {
 	for k, n := range census.Instances {
 		census.Instances[k] = r.ours(n)
 	}
+	over, err := r.store.Now(ctx)
+	if err != nil {
+		return store.Found{}, err
+	}
 	r.o.Step("observe")
-	return r.store.Observe(ctx, in, store.Sight{Provider: name, Began: began, Lag: c.Traits.ListLag, Census: census, Proves: proves(c.Provider)})
+	return r.store.Observe(ctx, in, store.Sight{Provider: name, Began: began, Over: over, Lag: c.Traits.ListLag, Census: census, Proves: proves(c.Provider)})
 }
 
 // lookOlder looks, unless somebody did so within a time: a list is a limited call, and

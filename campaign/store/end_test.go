@@ -119,6 +119,24 @@ func testLateCreate(t *testing.T, s *Store) {
 	equal(t, "spent", got[Budget](t)(s.Budget(t.Context(), OfCell, "c-0")).Spent, i.Spent)
 }
 
+// An instance may have lived until the look that missed it was over: that is charged.
+func testCostUntilTheLookIsOver(t *testing.T, s *Store) {
+	campaign(t, s, "c", 1, 100, 100, 100)
+	i := live(t, s, "c-0", "1", "501")
+	must(t, s.End(t.Context(), i.Label, "done", false))
+	must(t, s.Destroyed(t.Context(), i.Instances[0]))
+	in := got[Installation](t)(s.Installation(t.Context()))
+	began := got[time.Time](t)(s.Now(t.Context())).Add(2 * lag)
+	sight := Sight{Provider: cloud, Began: began, Over: began.Add(time.Hour), Lag: lag, Census: provider.Census{Gone: []string{"501"}}, Proves: true}
+	got[Found](t)(s.Observe(t.Context(), in, sight))
+	sight.Began, sight.Over = sight.Over.Add(2*lag), time.Time{}
+	got[Found](t)(s.Observe(t.Context(), in, sight))
+	i = got[Intent](t)(s.Intent(t.Context(), i.Label))
+	if i.State != Ended || i.Spent.Nano < i.Hour.Nano {
+		t.Errorf("%s, spent %s at %s an hour", i.State, i.Spent, i.Hour)
+	}
+}
+
 // A provider that said no is believed after two looks; and a list that shows the
 // label is believed more.
 func testNeverCreated(t *testing.T, s *Store) {

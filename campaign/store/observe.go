@@ -15,8 +15,11 @@ import (
 type Sight struct {
 	Provider string
 	Began    time.Time // by the database's clock, before the list was asked for
-	Lag      time.Duration
-	Census   provider.Census
+	// Over is when all had answered, by the same clock; zero: as it began. What it
+	// missed may have lived, and cost, until then.
+	Over   time.Time
+	Lag    time.Duration
+	Census provider.Census
 	// Proves says that the provider has a page for each instance and a proof of its
 	// key: without them a list that lacks something ends only the retries.
 	Proves bool
@@ -171,7 +174,9 @@ func (s *Store) stillThere(ctx context.Context, q database.Query, n *Instance, s
 // than the lag, that it has ended.
 func (s *Store) missed(ctx context.Context, q database.Query, n *Instance, sight Sight, proof string) error {
 	if n.Gone.IsZero() {
-		n.Gone = sight.Began
+		if n.Gone = sight.Over; n.Gone.IsZero() {
+			n.Gone = sight.Began
+		}
 		_, err := q.ExecContext(ctx, "UPDATE instances SET gone_at = $1 WHERE provider = $2 AND id = $3", database.Time(n.Gone), n.Provider, n.ID)
 		return err
 	}

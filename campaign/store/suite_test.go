@@ -32,6 +32,7 @@ var checks = map[string]func(*testing.T, *Store){
 	"one of two":               testIntendRace,
 	"leases":                   testLeases,
 	"late create":              testLateCreate,
+	"cost of a slow look":      testCostUntilTheLookIsOver,
 	"never created":            testNeverCreated,
 	"an empty list":            testEmptyList,
 	"a retired list":           testRetiredList,
