@@ -91,11 +91,12 @@ func (s *Store) take(ctx context.Context, name string, c provider.Call, each, an
 		return at, 0, false, err
 	}
 	now := s.db.Now()
-	next := s.greatest(now+" + $5", "any_next", column)
+	// The clock is read once: a microsecond later the two columns would differ by it.
+	next := s.greatest("clock.moment + $5", "any_next", column)
 	err = s.one(ctx, "take a turn", func(q database.Query) error {
 		moments, err := database.All(ctx, q, func(r database.Row) (m [2]time.Time, err error) {
 			return m, r.Scan(database.At(&m[0]), database.At(&m[1]))
-		}, `UPDATE providers SET any_next = `+next+` + $1, `+column+` = `+next+` + $2 WHERE name = $3 AND `+next+` <= `+now+` + $4
+		}, `UPDATE providers SET any_next = `+next+` + $1, `+column+` = `+next+` + $2 FROM (SELECT `+now+` AS moment) AS clock WHERE name = $3 AND `+next+` <= clock.moment + $4
 			RETURNING `+column+` - $2, `+now, any.Microseconds(), each.Microseconds(), name, maxQueue.Microseconds(), lead.Microseconds())
 		if given = len(moments) == 1; given {
 			at, wait = moments[0][0], moments[0][0].Sub(moments[0][1])
