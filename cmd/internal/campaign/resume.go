@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -20,15 +21,11 @@ a campaign it takes the newest one.`,
 		Args: cli.Takes(0, 1, "a campaign's id, or nothing for the newest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			w, err := f.begin(ctx)
+			w, id, err := f.beginOn(ctx, args)
 			if err != nil {
 				return err
 			}
 			defer w.close()
-			id, err := which(ctx, w.store, args)
-			if err != nil {
-				return err
-			}
 			if err := w.store.ResumeCampaign(ctx, id); err != nil {
 				return err
 			}
@@ -50,15 +47,11 @@ takes the newest one.`,
 		Args: cli.Takes(0, 1, "a campaign's id, or nothing for the newest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			w, err := f.begin(ctx)
+			w, id, err := f.beginOn(ctx, args)
 			if err != nil {
 				return err
 			}
 			defer w.close()
-			id, err := which(ctx, w.store, args)
-			if err != nil {
-				return err
-			}
 			worker, err := w.client.Work(w.activities, 10)
 			if err != nil {
 				return err
@@ -80,4 +73,16 @@ takes the newest one.`,
 	}
 	f.register(cmd.Flags())
 	return cmd
+}
+
+// beginOn begins to work on the campaign that was named, or the newest.
+func (f *worksFlags) beginOn(ctx context.Context, args []string) (w *works, id string, err error) {
+	if w, err = f.begin(ctx); err != nil {
+		return nil, "", err
+	}
+	if id, err = which(ctx, w.store, args); err != nil {
+		w.close()
+		return nil, "", err
+	}
+	return w, id, nil
 }
