@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -26,6 +28,7 @@ type recorded struct {
 	id      string // of the run, as its files have it
 	node    string
 	created string
+	nonce   string
 }
 
 // record measures a simulated engine for a moment.
@@ -72,6 +75,7 @@ func record(ctx context.Context, scratch string) (*recorded, error) {
 	}
 	r.id = m.ID
 	r.created = strconv.FormatInt(m.Created, 10)
+	r.nonce = m.Nonce
 	return r, nil
 }
 
@@ -84,11 +88,17 @@ func (r *recorded) sign(ctx context.Context, node string, s ledger.Signer, key l
 	defer os.RemoveAll(dir)
 	id := ulid.Make().String()
 	created := strconv.FormatInt(time.Now().UnixNano(), 10)
+	fresh := make([]byte, len(r.nonce)/2)
+	_, _ = rand.Read(fresh) // it never fails
+	nonce := hex.EncodeToString(fresh)
 	files := map[string][]byte{}
 	for name, b := range r.files {
 		b = bytes.ReplaceAll(b, []byte(r.id), []byte(id))
 		b = bytes.ReplaceAll(b, []byte(r.node), []byte(node))
 		b = bytes.ReplaceAll(b, []byte(r.created), []byte(created))
+		if r.nonce != "" { // a second run with the same one would be an old run
+			b = bytes.ReplaceAll(b, []byte(r.nonce), []byte(nonce))
+		}
 		files[name] = b
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			return nil, nil, err
