@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/assay-bench/assay"
@@ -34,8 +35,18 @@ const (
 	maxParallel    = 10_000
 )
 
-// amount is money as it is written.
-type amount = yamltext.Scalar
+// amount is money as it is written: it must not become a float on the way.
+type amount string
+
+// UnmarshalYAML takes the text of a number.
+func (a *amount) UnmarshalYAML(b []byte) error {
+	var s string
+	if err := yaml.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	*a = amount(s)
+	return nil
+}
 
 // matrixFile is the file as it is written.
 type matrixFile struct {

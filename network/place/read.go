@@ -40,8 +40,17 @@ type Cost struct {
 	PerHour amount `yaml:"per_hour"`
 }
 
-// amount is money as it is written.
-type amount = yamltext.Scalar
+// amount is money as it is written: it must not become a float on the way.
+type amount string
+
+func (a *amount) UnmarshalYAML(b []byte) error {
+	var s string
+	if err := yaml.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	*a = amount(s)
+	return nil
+}
 
 // File is a demand as it was read.
 type File struct {
