@@ -7,11 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,23 +48,6 @@ esac
 	}
 }
 
-var nodeBinary = sync.OnceValues(func() ([]byte, error) {
-	if dir := os.Getenv("BIN"); dir != "" {
-		return os.ReadFile(filepath.Join(dir, "assay-node"))
-	}
-	dir, err := os.MkdirTemp("", "assay-node-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "assay-node"), "github.com/assay-bench/assay/cmd/assay-node")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
-	return os.ReadFile(filepath.Join(dir, "assay-node"))
-})
-
 // scale is how much faster than ours the sandbox' clock runs.
 const scale = 20
 
@@ -105,7 +85,7 @@ func set(t *testing.T, start sandbox.Start) setting {
 	}
 	return setting{s, box, &Activities{
 		Store: s, Rent: rent.New(s, []rent.Cloud{{Provider: vast.New(config), Traits: traits}}, rent.Options{Scale: scale, Period: 5 * time.Second}),
-		Master: master, Pins: s, Binary: func(string) ([]byte, error) { return nodeBinary() }, Results: t.TempDir(),
+		Master: master, Pins: s, Binary: func(string) ([]byte, error) { return parttest.NodeBinary() }, Results: t.TempDir(),
 		Order: func(_ store.Cell, o provider.Order, _ time.Duration) provider.Order { o.Image = "ollama"; return o },
 	}}
 }

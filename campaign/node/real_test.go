@@ -3,9 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -78,23 +76,6 @@ func connect(t *testing.T, o Options) *Node {
 	return n
 }
 
-var nodeBinary = sync.OnceValues(func() ([]byte, error) {
-	if dir := os.Getenv("BIN"); dir != "" {
-		return os.ReadFile(filepath.Join(dir, "assay-node"))
-	}
-	dir, err := os.MkdirTemp("", "assay-node-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "assay-node"), "github.com/assay-bench/assay/cmd/assay-node")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
-	return os.ReadFile(filepath.Join(dir, "assay-node"))
-})
-
 // engine puts an Ollama on the machine: our own simulator behind its commands. Its
 // first start fails, as one does that runs into another's end.
 func engine(m *parttest.Machine) {
@@ -116,7 +97,7 @@ func TestRealCampaignNodeMeasures(t *testing.T) {
 	if !m.Isolated {
 		t.Skip("the engine's port is this machine's own: no namespaces are permitted here")
 	}
-	binary, err := nodeBinary()
+	binary, err := parttest.NodeBinary()
 	if err != nil {
 		t.Fatal(err)
 	}

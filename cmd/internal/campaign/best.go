@@ -75,7 +75,7 @@ func (f *bestFlags) run(ctx context.Context, w io.Writer) error {
 	if f.format == "json" {
 		err = cli.WriteJSON(w, ranked)
 	} else {
-		err = report.Text(w, bestPage(ranked, q))
+		err = cli.Show(w, bestPage(ranked, q))
 	}
 	return errors.Join(err, bestFault(ranked))
 }

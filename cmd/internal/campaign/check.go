@@ -94,7 +94,7 @@ func (f *checkFlags) run(ctx context.Context, names []string, w io.Writer) error
 	if f.format == "json" {
 		err = cli.WriteJSON(w, list)
 	} else {
-		err = report.Text(w, checkPage(list))
+		err = cli.Show(w, checkPage(list))
 	}
 	return errors.Join(err, checkFault(list))
 }

@@ -86,7 +86,7 @@ func (f *planFlags) run(ctx context.Context, path string, w io.Writer) error {
 	if f.format == "json" {
 		err = cli.WriteJSON(w, p)
 	} else {
-		err = report.Text(w, planPage(p))
+		err = cli.Show(w, planPage(p))
 	}
 	return errors.Join(err, planFault(p))
 }

@@ -65,7 +65,7 @@ func (f *reportFlags) run(ctx context.Context, campaign string, w io.Writer) err
 	}
 	page := record.Page(o)
 	if f.out == "" {
-		return report.Text(w, page)
+		return cli.Show(w, page)
 	}
 	return f.write(page, w)
 }

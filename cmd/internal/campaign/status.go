@@ -127,7 +127,7 @@ func (p sight) print(w io.Writer) error {
 	for _, r := range p.Cells {
 		t.Rows = append(t.Rows, []string{r.Cell, r.Status, r.Stage, r.Cause, dollars(r.Spent), left(r)})
 	}
-	return report.Text(w, report.Page{Title: "Campaign " + p.ID, Blocks: []report.Block{t, report.Paragraph{Text: p.total() + "."}}})
+	return cli.Show(w, report.Page{Title: "Campaign " + p.ID, Blocks: []report.Block{t, report.Paragraph{Text: p.total() + "."}}})
 }
 
 type statusFlags struct {

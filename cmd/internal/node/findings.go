@@ -44,7 +44,7 @@ whether it is as fast as it says. docs/trust.md explains each check.`,
 			if f.JSON() {
 				return cli.WriteJSON(cmd.OutOrStdout(), *r.JSON200)
 			}
-			return report.Text(cmd.OutOrStdout(), findingsPage(found[0].Node.Id, *r.JSON200))
+			return cli.Show(cmd.OutOrStdout(), findingsPage(found[0].Node.Id, *r.JSON200))
 		},
 	}
 	f.Register(cmd.Flags())
