@@ -28,6 +28,13 @@ const stopLife = 10 * time.Minute
 // messages.
 func (d *Decider) decision(ctx context.Context, h Happening, s state, out *control.Outcome, now time.Time) (store.Decision, error) {
 	commands := d.commands(out, h.Node, now)
+	accept, why, err := d.accepted(ctx, h, out, now)
+	if err != nil {
+		return store.Decision{}, err
+	}
+	if why != "" {
+		out.Node.Reasons = append(slices.Clone(out.Node.Reasons), "the approval made no baseline: "+why+"; the next report that has figures and passes makes it")
+	}
 	next, err := factsOf(h, out.Node)
 	if err != nil {
 		return store.Decision{}, err
@@ -39,12 +46,9 @@ func (d *Decider) decision(ctx context.Context, h Happening, s state, out *contr
 	dec := store.Decision{
 		ID: d.newID(now), At: now, Node: h.Node, Replica: h.Replica, From: s.row.Version, Next: next, BreakerFrom: s.from,
 		Report: h.Report, Event: event, Actor: d.actor(h, h.Event.Actor), Why: foreign.Line(out.Why, 500), Baseline: h.Baseline,
-		Commands: commands,
+		Commands: commands, Accept: accept,
 	}
 	dec.Due = []store.Due{{Kind: dueTick, Subject: subjectOf(h.Node, h.Replica), At: d.dueOf(h, s.policy, out.Node, now)}}
-	if dec.Accept, err = d.accepted(ctx, h, out, now); err != nil {
-		return store.Decision{}, err
-	}
 	for i := range out.Transitions {
 		t, err := d.transition(ctx, h, out.Transitions[i], &dec, now)
 		if err != nil {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -355,30 +356,36 @@ func (d *Decider) keepBaseline(ctx context.Context, node string, v verdict, n co
 
 // accepted is the baseline that a person's approval makes of the report that was
 // approved: what was let in is what the node is compared with from then on, and
-// not whatever it measures next. Nil: the approval admitted nothing, or the report
-// has no figures; then the next good one makes it.
-func (d *Decider) accepted(ctx context.Context, h Happening, out *control.Outcome, now time.Time) (*store.Baseline, error) {
+// not whatever it measures next. Nil: the approval admitted nothing, or there is
+// none to make, and why says so; then the next good report makes it.
+func (d *Decider) accepted(ctx context.Context, h Happening, out *control.Outcome, now time.Time) (b *store.Baseline, why string, err error) {
 	l := out.Node.Last
 	admits := slices.ContainsFunc(out.Transitions, func(t control.Transition) bool {
 		return t.Event == control.EventApprove && t.To == string(control.Admitted)
 	})
-	if h.Replica != "" || !admits || l == nil {
-		return nil, nil
+	if h.Replica != "" || !admits {
+		return nil, "", nil
+	}
+	if l == nil {
+		return nil, "nothing was measured", nil
 	}
 	r, err := d.store.Report(ctx, everybody, h.Node, l.Run)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+		return nil, "the report that was approved is not kept any more", nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var s Scored
-	if json.Unmarshal(r.Summary, &s) != nil || s.Figures == nil || r.Peer == "" {
-		return nil, nil
+	if err := json.Unmarshal(r.Summary, &s); err != nil {
+		return nil, "what was made of report " + r.ID + " cannot be read", nil
+	}
+	if s.Figures == nil || r.Peer == "" {
+		return nil, "report " + r.ID + " has no figures to compare with: " + cmp.Or(s.NoPeer, "its run could not be read"), nil
 	}
 	s.Measured.Run = r.ID
 	own, err := ownBaseline(h.Node, r.Peer, s, now)
-	return &own, err
+	return &own, "", err
 }
 
 // ownBaseline is a report's figures as its node's own baseline.

@@ -376,6 +376,26 @@ func TestApprovalMakesTheBaseline(t *testing.T) {
 	}
 }
 
+// TestApprovalWithoutABaselineSaysSo: what was approved has no figures that another
+// report can be compared with. The node is let in, its reasons name what it lacks, and
+// the next report makes the baseline.
+func TestApprovalWithoutABaselineSaysSo(t *testing.T) {
+	n := newNetwork(t, nil)
+	m := n.enrol()
+	m.measured(measurement{slow: 1, kind: "trace"})
+	if out := m.act(control.Event{Kind: control.EventApprove, Reason: "it is ours"}); out.Refused {
+		t.Fatal(out.Why)
+	}
+	m.is(control.Admitted)
+	if reasons := strings.Join(m.row().Reasons, "; "); !strings.Contains(reasons, "made no baseline: report") {
+		t.Errorf("nothing says that there is no baseline: %s", reasons)
+	}
+	r := m.measured(measurement{slow: 1})
+	if b, err := n.store.Baseline(t.Context(), ownKey(m.id, r.Peer)); err != nil || b.Source != "report "+r.ID {
+		t.Errorf("%+v: %v", b, err)
+	}
+}
+
 // TestBaselineSurvivesACrash: whoever judged a report died between the decision and
 // the baseline. The next one makes it, of the same report, and not of a slow one that
 // comes later.

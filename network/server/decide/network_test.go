@@ -212,7 +212,8 @@ type measurement struct {
 
 	replica string
 	nonce   string
-	card    string // its name
+	card    string         // its name
+	kind    assay.LoadKind // empty: closed
 }
 
 // run makes a run directory, as a load of four streams for 40 seconds has it.
@@ -253,7 +254,7 @@ func (m *node) run(x measurement) string {
 		if i > 0 {
 			name = fmt.Sprintf("c4-%d", i)
 		}
-		plan := assay.Stage{Name: name, Kind: "closed", Concurrency: 4, DurationNS: seconds * 1e9, GraceNS: 5e9}
+		plan := assay.Stage{Name: name, Kind: cmp.Or(x.kind, assay.LoadClosed), Concurrency: 4, DurationNS: seconds * 1e9, GraceNS: 5e9}
 		must(w.Event(assay.Event{At: at(0), Kind: assay.EventStageStarted, Stage: name, Plan: &plan}))
 		must(w.Event(assay.Event{At: at(1), Kind: assay.EventStageSteady, Stage: name}))
 	}
