@@ -166,7 +166,7 @@ func agentCheck(t *testing.T, url string, busy bool, streams int) func(context.C
 	return func(ctx context.Context, d time.Duration) error {
 		n++
 		c := CheckConfig{
-			Engine: Engine{BaseURL: url}, GPU: GPUNone, Busy: busy, Streams: 1, Clock: Skew{Known: true},
+			Engine: Engine{BaseURL: url}, GPU: GPUNone, Busy: busy, Beside: busy, Streams: 1, Clock: Skew{Known: true},
 			Scenario: assay.Scenario{Name: "beside", Pattern: "parallel", Levels: []int{streams}, Duration: assay.Duration(d), Grace: assay.Duration(time.Second)},
 		}
 		_, err := Check(ctx, c, filepath.Join(dir, fmt.Sprint(n)), o)

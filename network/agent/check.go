@@ -30,6 +30,7 @@ type CheckConfig struct {
 	Scenario   assay.Scenario
 	Busy       bool // the engine serves others, or nobody knows
 	Streams    int  // at most so many while it is busy
+	Beside     bool // others' requests run there, as it says, and nobody waits for the result: ask little
 	Background bool // give way to others' requests
 	Clock      Skew
 	Begin      time.Time // of the load, by this machine's clock; zero: at once
@@ -130,6 +131,9 @@ func (c CheckConfig) order(dir string, o CheckOptions) (Order, error) {
 	if err := cfg.Apply(scenario); err != nil {
 		return Order{}, err
 	}
+	if c.Beside {
+		unnoticed(&cfg, c.Streams)
+	}
 	limit := o.Limit
 	if limit <= 0 {
 		limit = time.Hour
@@ -152,6 +156,28 @@ func (c CheckConfig) order(dir string, o CheckOptions) (Order, error) {
 		order.Nonce, order.Challenge = ledger.Challenge(c.Command)
 	}
 	return order, nil
+}
+
+// What a check asks beside others' requests: a short one now and then. One stream
+// whose requests follow each other keeps an engine at their prefills for one moment
+// in fifty, and whoever comes then waits: a p99 is made of such.
+const (
+	besideRate   = 0.5 // a second
+	besideInput  = 64  // tokens
+	besideOutput = 16
+	besideTime   = assay.Duration(time.Minute)
+)
+
+// unnoticed makes the load one that nobody notices. Its figures are those of its own
+// load, and are compared with no other's.
+func unnoticed(c *hammer.Config, streams int) {
+	lasts := besideTime
+	if s := c.Scenario.Duration; s > 0 {
+		lasts = min(lasts, s)
+	}
+	c.Load = hammer.Load{Mode: hammer.ModeOpen, Rate: besideRate, Concurrency: max(1, streams), Duration: lasts, Grace: c.Load.Grace, Warmups: 1}
+	c.Data.InputTokens, c.Data.OutputTokens = min(c.Data.InputTokens, besideInput), min(c.Data.OutputTokens, besideOutput)
+	c.Scenario = nil
 }
 
 // lighter is the scenario with so many streams at most, and nothing that looks for

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/network/api"
 )
 
@@ -165,6 +166,28 @@ func TestLighter(t *testing.T) {
 			if n > 3 || s.Pattern == "sustained" {
 				t.Errorf("%s: %+v", name, s)
 			}
+		}
+	}
+}
+
+// Where the engine tells of others' requests, and nobody waits for the result, a check
+// asks little, whatever its scenario is.
+func TestCheckBesideOthersAsksLittle(t *testing.T) {
+	for _, name := range []string{"quick", "sustained_load", "batch_optimization"} {
+		s, err := (&Config{}).scenario(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := CheckConfig{Scenario: s, Busy: true, Beside: true, Streams: 2}.order(t.TempDir(), CheckOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, d := o.Config.Load, o.Config.Data
+		if l.Mode != hammer.ModeOpen || l.Rate != besideRate || l.Concurrency != 2 || l.Duration > besideTime || d.InputTokens > besideInput || d.OutputTokens > besideOutput {
+			t.Errorf("%s: %+v, %+v", name, l, d)
+		}
+		if err := o.Config.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

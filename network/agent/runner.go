@@ -272,11 +272,12 @@ func (r *runner) measure(ctx context.Context, p Plan, m *measurement, dir, comma
 		p.Profile, p.Scenario, gpu, begin = m.profile, m.scenario, GPUNone, m.begin
 	}
 	signer, statement, node := r.a.session.signing()
-	busy := !r.a.lookout.now().Quiet()
-	r.a.log.Info("a check begins", "scenario", p.Scenario.Name, "busy", busy)
+	traffic := r.a.lookout.now()
+	busy, beside := !traffic.Quiet(), traffic.Known && traffic.Running > 0 && command == "" && m == nil
+	r.a.log.Info("a check begins", "scenario", p.Scenario.Name, "busy", busy, "beside_others", beside)
 	return Check(ctx, CheckConfig{
 		Engine: engine, APIKey: key, GPU: gpu, Profile: p.Profile, Scenario: p.Scenario,
-		Busy: busy, Streams: r.a.c.Busy.Concurrency, Background: background, Clock: r.a.link.clock.now(), Begin: begin, Command: command,
+		Busy: busy, Streams: r.a.c.Busy.Concurrency, Beside: beside, Background: background, Clock: r.a.link.clock.now(), Begin: begin, Command: command,
 	}, dir, CheckOptions{
 		Node: node, Signer: signer, Key: statement, Child: r.a.o.Child, Supervisor: r.a.o.Supervisor, Env: r.a.o.Env,
 		Limit: 2*time.Duration(p.Scenario.Duration) + 10*time.Minute + max(0, time.Until(begin)),
