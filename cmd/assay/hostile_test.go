@@ -123,7 +123,7 @@ func hostileRun(t *testing.T) string {
 // What a run directory says of itself is shown, and steers no terminal.
 func TestRunsSteerNoTerminal(t *testing.T) {
 	dir := hostileRun(t)
-	for _, format := range []string{"text", "html", "md", "json", "health", "prometheus"} {
+	for _, format := range []string{"text", "html", "md", "json", "health", "prometheus", "vllm"} {
 		quiet(t, "report", dir, "--format", format)
 	}
 	for _, format := range []string{"text", "json", "md", "benchstat"} {

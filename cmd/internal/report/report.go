@@ -15,6 +15,7 @@ import (
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/vllm"
 	"github.com/assay-bench/assay/hammer"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report"
@@ -76,6 +77,15 @@ func formats() []Format {
 		{Name: "benchmark-results", Help: "that script's summary alone", write: func(w io.Writer, r reported) error {
 			return dialect.BenchmarkResults(w, r.run.Requests())
 		}},
+		{Name: "vllm", Help: "the result file of vllm bench serve, a line for each stage (docs/vllm.md)", write: func(w io.Writer, r reported) error {
+			results, err := vllm.Results(r.run, dialect.VLLMOptions{})
+			if err != nil {
+				return cli.Unknown(err)
+			}
+			return vllm.Write(w, r.run, results)
+		}},
+		{Name: "aiperf", Help: "profile_export_aiperf.json for each stage, in the run directory or in --output (docs/migrating.md)", Files: stageFiles("profile_export_aiperf", aiperf)},
+		{Name: "llm-d", Help: "llm-d's benchmark report for each stage, likewise", Files: stageFiles("benchmark_report_v"+dialect.LLMDVersion, llmd)},
 	}
 }
 
