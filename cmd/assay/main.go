@@ -14,6 +14,7 @@
 //	assay server [flags]      run a network's server: who may serve, who is failing
 //	assay node COMMAND        look at a network's nodes, and decide about them
 //	assay campaign COMMAND    measure a matrix of rented GPUs, and give them back
+//	assay docs [PAGE]         read the documentation, without a network
 //	assay version
 //
 // With no flags, hammer looks for an engine on the ports where they usually
@@ -38,6 +39,7 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/cmd/internal/compare"
+	"github.com/assay-bench/assay/cmd/internal/docs"
 	"github.com/assay-bench/assay/cmd/internal/hammer"
 	"github.com/assay-bench/assay/cmd/internal/ledger"
 	"github.com/assay-bench/assay/cmd/internal/ledger/operate"
@@ -48,6 +50,10 @@ import (
 	"github.com/assay-bench/assay/cmd/internal/simulate"
 	"github.com/assay-bench/assay/cmd/internal/verify"
 )
+
+// The reference is made from the commands, and is in the next build.
+//
+//go:generate go run . docs --format reference --output ../../docs/reference
 
 func main() { os.Exit(cli.Main(root(), hammer.Words)) }
 
@@ -62,6 +68,7 @@ func root() *cobra.Command {
 		report.New(parquet.Format()), report.Runs(),
 		ledger.New(operate.Commands()...),
 		agent.New(), server.New(), node.New(), campaign.New(),
+		docs.New(),
 		native.New(), agent.Check(), claims.Probe(), claims.Ready(), // for processes of our own
 	)
 }
