@@ -43,10 +43,10 @@ func ParseServing(address string) (Serving, error) {
 		s.Port = uint16(n)
 	}
 	if ip, err := netip.ParseAddr(s.Host); err == nil {
-		if ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
+		if ip = ip.Unmap(); ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() {
 			return Serving{}, errors.New("the serving URL's address is none that a router can reach")
 		}
-		s.Host = ip.Unmap().String()
+		s.Host = ip.String()
 		return s, nil
 	}
 	if len(s.Host) > 253 || !hostName.MatchString(s.Host) || strings.Trim(s.Host, "0123456789.") == "" {
@@ -57,3 +57,21 @@ func ParseServing(address string) (Serving, error) {
 
 // String is HOST:PORT.
 func (s Serving) String() string { return net.JoinHostPort(s.Host, strconv.Itoa(int(s.Port))) }
+
+// URL is SCHEME://HOST:PORT: where requests go, whatever path the node has told.
+func (s Serving) URL() string {
+	if s.TLS {
+		return "https://" + s.String()
+	}
+	return "http://" + s.String()
+}
+
+// SameServing says whether two serving URLs lead requests to one address.
+func SameServing(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := ParseServing(a)
+	y, errY := ParseServing(b)
+	return errX == nil && errY == nil && x.TLS == y.TLS && x.Port == y.Port && strings.EqualFold(x.Host, y.Host)
+}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,14 +9,20 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-// A proof is of one address, ends, and unknown is none. Who cannot be reached gets no
-// requests, whatever is required.
+// A proof is of one address, ends, and unknown is none, and takes none away. Who cannot
+// be reached gets no requests, whatever is required.
 func TestTrusted(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := Default()
 	const url = "http://10.0.0.1:8000"
 	proof := func(verdict string, ago time.Duration) Proof {
 		return Proof{Verdict: verdict, At: now.Add(-ago), URL: url}
+	}
+	after := func(verdicts ...string) (p Proof) { // one an hour, the last one now
+		for i, v := range verdicts {
+			p = p.Next(v, now.Add(time.Duration(i+1-len(verdicts))*time.Hour), url)
+		}
+		return p
 	}
 	for _, c := range []struct {
 		require []string
@@ -24,8 +31,9 @@ func TestTrusted(t *testing.T) {
 	}{
 		{nil, nil, ""},
 		{nil, Proofs{"reach": proof(ProofFail, time.Minute)}, "could not be reached"},
-		{nil, Proofs{"reach": proof(ProofFail, 1000*time.Hour)}, "could not be reached"},
-		{nil, Proofs{"reach": {Verdict: ProofFail, At: now, URL: "http://10.0.0.2:8000"}}, ""},
+		{nil, Proofs{"reach": proof(ProofFail, 23*time.Hour)}, "could not be reached"},
+		{nil, Proofs{"reach": proof(ProofFail, 25*time.Hour)}, ""}, // nobody looks any more
+		{nil, Proofs{"reach": {Verdict: ProofFail, At: now, URL: "http://10.0.0.2:8000"}}, "could not be reached"},
 		{nil, Proofs{"address": proof(ProofFail, time.Minute)}, ""}, // what follows is the policy's
 		{[]string{"address"}, nil, "not passed the check address yet"},
 		{[]string{"address"}, Proofs{"address": proof(ProofUnknown, time.Minute)}, "is unknown"},
@@ -33,7 +41,15 @@ func TestTrusted(t *testing.T) {
 		{[]string{"address"}, Proofs{"address": proof(ProofPass, time.Minute)}, ""},
 		{[]string{"address"}, Proofs{"address": proof(ProofPass, 25*time.Hour)}, "too old"},
 		{[]string{"address"}, Proofs{"address": {Verdict: ProofPass, At: now, URL: "http://10.0.0.2:8000"}}, "not passed the check address yet"},
+		{[]string{"address"}, Proofs{"address": {Verdict: ProofPass, At: now, URL: url + "/v1"}}, ""}, // the same address
 		{[]string{"reach", "address"}, Proofs{"address": proof(ProofPass, 0)}, "not passed the check reach yet"},
+		{[]string{"address"}, Proofs{"address": after(ProofPass, ProofUnknown)}, ""},
+		{[]string{"address"}, Proofs{"address": after(ProofPass, ProofFail, ProofUnknown)}, "is unknown"},
+		{[]string{"address"}, Proofs{"address": after(ProofPass, ProofUnknown, ProofFail)}, "is fail"},
+		{[]string{"address"}, Proofs{"address": after(append([]string{ProofPass}, slices.Repeat([]string{ProofUnknown}, 25)...)...)}, "too old"},
+		{[]string{"address"}, Proofs{"address": after(ProofPass).Next(ProofUnknown, now, "http://10.0.0.2:8000").Next(ProofUnknown, now, url)}, "is unknown"},
+		{nil, Proofs{"reach": after(ProofFail, ProofUnknown)}, "could not be reached"},
+		{nil, Proofs{"reach": after(ProofFail, ProofUnknown, ProofPass)}, ""},
 	} {
 		p.Trust.Require = c.require
 		ok, why := Trusted(p, c.proofs, url, now)

@@ -47,7 +47,7 @@ func (s *Store) AddFinding(ctx context.Context, f Finding) error {
 		if err := q.QueryRowContext(ctx, "SELECT trust FROM replicas WHERE node = $1 AND name = $2", f.Node, f.Replica).Scan(parsed(&proofs)); err != nil {
 			return found(err)
 		}
-		proofs[f.Check] = control.Proof{Verdict: f.Verdict, At: f.At.UTC(), URL: f.ServingURL}
+		proofs[f.Check] = proofs[f.Check].Next(f.Verdict, f.At, f.ServingURL)
 		_, err := q.ExecContext(ctx, "UPDATE replicas SET trust = $3 WHERE node = $1 AND name = $2", f.Node, f.Replica, document(proofs))
 		return err
 	})
@@ -67,6 +67,15 @@ func (s *Store) Findings(ctx context.Context, scope Scope, node string, p Page) 
 		return err
 	})
 	return list, err
+}
+
+// FoundSince counts the findings of one check about a node since a time, for the
+// server itself.
+func (s *Store) FoundSince(ctx context.Context, node, check string, since time.Time) (n int, err error) {
+	err = s.view(ctx, "count findings about node "+node, func(q database.Query) error {
+		return q.QueryRowContext(ctx, "SELECT count(*) FROM findings WHERE node = $1 AND kind = $2 AND at >= $3", node, check, micros(since)).Scan(&n)
+	})
+	return n, err
 }
 
 // Count is what the agent of a replica said last that the engine has counted.

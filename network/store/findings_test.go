@@ -27,15 +27,22 @@ func testFindings(t *testing.T, b backend) {
 	equal(t, "the last", got[[]Finding](t)(s.Findings(ctx, ada, node, Page{Limit: 1})), []Finding{third})
 	equal(t, "somebody else's", len(got[[]Finding](t)(s.Findings(ctx, bob, node, Page{}))), 0)
 	equal(t, "proofs", got[[]Route](t)(s.Routes(ctx))[0].Proofs, control.Proofs{
-		"address": {Verdict: "pass", At: second.At, URL: r.ServingURL}, "reach": {Verdict: "fail", At: third.At, URL: r.ServingURL},
+		"address": {Verdict: "pass", At: second.At, URL: r.ServingURL, Passed: second.At}, "reach": {Verdict: "fail", At: third.At, URL: r.ServingURL, Failed: third.At},
 	})
+	equal(t, "of one check", got[int](t)(s.FoundSince(ctx, node, "address", at)), 2)
+	equal(t, "of one check since the second", got[int](t)(s.FoundSince(ctx, node, "address", second.At)), 1)
+	// What is unknown afterwards does not take the pass away.
+	must(t, s.AddFinding(ctx, finding("address", "unknown", at.Add(4*time.Second))))
+	if p := got[[]Route](t)(s.Routes(ctx))[0].Proofs["address"]; p.Verdict != "unknown" || !p.Passed.Equal(second.At) {
+		t.Errorf("after an unknown look: %+v", p)
+	}
 	// An inventory that is sent again takes nothing of it away.
 	must(t, s.PutInventory(ctx, Inventory{Node: node, At: at.Add(3 * time.Second), Replicas: []Replica{r}}))
 	equal(t, "proofs after it", len(got[[]Route](t)(s.Routes(ctx))[0].Proofs), 2)
 	nobody := finding("address", "pass", at)
 	nobody.Replica = "b"
 	want(t, s.AddFinding(ctx, nobody), ErrNotFound)
-	equal(t, "of a replica that is not there", len(got[[]Finding](t)(s.Findings(ctx, ada, node, Page{}))), 3)
+	equal(t, "of a replica that is not there", len(got[[]Finding](t)(s.Findings(ctx, ada, node, Page{}))), 4)
 	must(t, s.Retain(ctx, DefaultRetention(), at.AddDate(3, 0, 0)))
 	equal(t, "after three years", len(got[[]Finding](t)(s.Findings(ctx, ada, node, Page{}))), 0)
 }

@@ -21,7 +21,7 @@ var unscoped = map[string]string{
 
 	"Quiet": "the server's own work", "Returned": "the server's own work", "Unscored": "the server's own work", "ScoreReport": "the server's own work",
 	"Routes": "the server's own work: who asks sees their owners of it", "Summaries": "the server's own work", "AddFinding": "the server's own work", "Counts": "the server's own work",
-	"Claims": "the server's own work", "Unexamined": "the server's own work", "Examination": "the server's own work", "Examined": "the server's own work", "FirstUse": "the server's own work", "LastCommands": "the server's own work",
+	"Claims": "the server's own work", "Unexamined": "the server's own work", "Examination": "the server's own work", "Examined": "the server's own work", "FirstUse": "the server's own work", "FoundSince": "the server's own work", "LastCommands": "the server's own work",
 	"PeerPoints": "the server's own work", "PutPoint": "the server's own work", "SampleDemand": "the server's own work", "ToldSince": "the server's own work",
 	"PeerReports": "the server's own work", "UnneededEvidence": "the server's own work", "ForgetEvidence": "the server's own work",
 	"NextToPublish": "the server's own work", "MarkPublished": "the server's own work", "Unpublished": "a count", "Waiting": "a count",

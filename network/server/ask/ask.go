@@ -88,11 +88,7 @@ func (w *Way) base(t Target) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scheme := "http://"
-	if s.TLS {
-		scheme = "https://"
-	}
-	return scheme + s.String(), nil
+	return s.URL(), nil
 }
 
 // Do sends a request to a target: a GET where there is no body, else a POST of JSON.

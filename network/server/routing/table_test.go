@@ -179,7 +179,7 @@ func TestTableKeepsToProofs(t *testing.T) {
 	}
 	gone.Proofs = control.Proofs{"reach": proof("fail", gone.ServingURL)}
 	well.Proofs = control.Proofs{"reach": proof("pass", well.ServingURL), "address": proof("pass", well.ServingURL)}
-	moved.Proofs = control.Proofs{"reach": proof("fail", "http://10.9.9.9:1"), "address": proof("pass", "http://10.9.9.9:1")}
+	moved.Proofs = control.Proofs{"reach": proof("pass", "http://10.9.9.9:1"), "address": proof("pass", "http://10.9.9.9:1")}
 	r.routes = []store.Route{gone, well, moved}
 	table := NewTable(r, Options{})
 	want := func(answers ...string) {

@@ -17,6 +17,7 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -82,7 +83,8 @@ type Prober struct {
 	mu      sync.Mutex
 	running map[string]bool      // by replica
 	next    map[string]time.Time // by replica and what is known of it
-	reached map[string]bool      // by replica: the last look
+	reached map[string]bool      // by node that answered once: the last look
+	never   map[string]bool      // nodes that never answered
 	streams map[string]int       // by replica: of a probe
 	rng     *rand.Rand
 	counts  counts
@@ -115,7 +117,7 @@ func New(o Options) (*Prober, error) {
 	_, _ = crand.Read(seed[:]) // it never fails
 	return &Prober{
 		o: o, log: o.Log, sessions: make(chan struct{}, o.Sessions), requests: make(chan struct{}, o.Requests),
-		running: map[string]bool{}, next: map[string]time.Time{}, reached: map[string]bool{}, streams: map[string]int{},
+		running: map[string]bool{}, next: map[string]time.Time{}, reached: map[string]bool{}, never: map[string]bool{}, streams: map[string]int{},
 		rng: rand.New(rand.NewChaCha8(seed)), counts: newCounts(),
 	}, nil
 }
@@ -227,7 +229,7 @@ func (p *Prober) due(r store.Route, policy control.Policy, now time.Time) bool {
 	if !drawn {
 		every := time.Duration(policy.Trust.Every)
 		switch {
-		case reach.URL != r.ServingURL:
+		case !control.SameServing(reach.URL, r.ServingURL):
 			every = min(every, retryReach) // it has a new address, or is new
 			at = now.Add(time.Duration(p.rng.Float64() * float64(every) / 5))
 		case reach.Verdict == control.ProofFail:
@@ -243,26 +245,22 @@ func (p *Prober) due(r store.Route, policy control.Policy, now time.Time) bool {
 	return !now.Before(at)
 }
 
-// forget forgets replicas that are not there any more.
+// forget forgets nodes and replicas that are not there any more: one that was taken
+// away is not one that cannot be reached.
 func (p *Prober) forget(routes []store.Route) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.next) > 4*len(routes)+1000 {
 		clear(p.next) // it is drawn anew
 	}
-	if len(p.reached) <= 2*len(routes)+100 {
-		return
-	}
-	there := map[string]bool{}
+	there := make(map[string]bool, 2*len(routes))
 	for _, r := range routes {
-		there[r.ID] = true
+		there[r.ID], there[r.Node] = true, true
 	}
-	for id := range p.reached {
-		if !there[id] {
-			delete(p.reached, id)
-			delete(p.streams, id)
-		}
-	}
+	gone := func(id string, _ bool) bool { return !there[id] }
+	maps.DeleteFunc(p.reached, gone)
+	maps.DeleteFunc(p.never, gone)
+	maps.DeleteFunc(p.streams, func(id string, _ int) bool { return !there[id] })
 }
 
 // random is a source of its own for a session.

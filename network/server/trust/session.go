@@ -45,7 +45,11 @@ func (p *Prober) look(ctx context.Context, r store.Route, policy control.Policy)
 	p.mu.Lock()
 	s.streams = max(1, p.streams[r.ID])
 	p.mu.Unlock()
-	if s.way.Router != "" && !inRotation(r, policy) {
+	trusted, _ := control.Trusted(policy, r.Proofs, r.ServingURL, time.Now())
+	if !admitted(r) {
+		s.way.APIKey = "" // no customer has shown it his either, and anybody can name an address
+	}
+	if !admitted(r) || !trusted {
 		s.way.Router = "" // no router sends it anything
 	}
 	reach := s.reach(ctx)
@@ -73,16 +77,15 @@ func (p *Prober) look(ctx context.Context, r store.Route, policy control.Policy)
 	s.tell(ctx, CheckSpeed, kindSpeed, judge.Speed(s.seen, claims, policy.Trust.Slower))
 }
 
-// inRotation says whether routers send it requests.
-func inRotation(r store.Route, p control.Policy) bool {
+// admitted says whether routers may send it requests, but for what was proved.
+func admitted(r store.Route) bool {
 	facts := func(f store.Facts) control.Facts {
 		return control.Facts{Admission: control.Admission(f.Admission), Intent: control.Intent(f.Intent), Contact: control.Contact(f.Contact)}
 	}
 	replica := facts(r.ReplicaFacts)
 	replica.Contact = control.Contact(r.NodeFacts.Contact)
 	ok, _ := control.RoutableReplica(facts(r.NodeFacts), replica)
-	trusted, _ := control.Trusted(p, r.Proofs, r.ServingURL, time.Now())
-	return ok && trusted
+	return ok
 }
 
 // tell hands on what was found.
@@ -138,17 +141,29 @@ func (s *session) reach(ctx context.Context) judge.Result {
 	return judge.Result{Verdict: assay.Fail, Text: text}
 }
 
-// note keeps whether a replica was reached, and says whether that can be its own
-// fault: where many are away at once it is more likely ours.
+// note keeps whether a node was reached, and says whether it can be its own fault that
+// it was not. It is more likely ours where many that answered before are away at once,
+// and where nobody has answered at all. A node counts once, however many replicas it
+// names, and one that never answered says nothing about us: a few behind a router that
+// lets nobody in must not excuse all others.
 func (s *session) note(reached bool) (own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reached[s.route.ID] = reached
+	node := s.route.Node
+	if _, known := s.reached[node]; known || reached || s.route.Proofs[control.CheckReach].Answered() {
+		s.reached[node] = reached
+		delete(s.never, node)
+	} else {
+		s.never[node] = true
+	}
 	away := 0
 	for _, ok := range s.reached {
 		if !ok {
 			away++
 		}
+	}
+	if away == len(s.reached) && away+len(s.never) > 1 {
+		return false // nobody answers
 	}
 	return away <= max(1, int(s.policy.Silence.Share*float64(len(s.reached))))
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
@@ -413,6 +414,79 @@ func TestCutOffAccusesNobody(t *testing.T) {
 	}
 }
 
+// The key of customers is not shown to who was only taken in: anybody names any address.
+func TestKeyIsForAdmitted(t *testing.T) {
+	n := newNetwork(t)
+	p, err := New(Options{Store: n, Decider: n, Way: ask.Way{Client: http.DefaultClient, APIKey: "customers"}, Holder: "h", Heartbeat: 50 * time.Millisecond, Poll: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, admission := range []string{"pending", "verifying", "quarantined", "re-verifying", "admitted", "degraded"} {
+		var keys atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "" {
+				keys.Add(1)
+			}
+		}))
+		facts := store.Facts{Admission: admission, Intent: "serve", Contact: "seen"}
+		p.look(t.Context(), store.Route{ID: admission, Node: admission, Replica: "default", ServingURL: s.URL, NodeFacts: facts, ReplicaFacts: store.Facts{Admission: "admitted", Intent: "serve", Contact: "seen"}}, n.policy)
+		s.Close()
+		if got, want := keys.Load() > 0, admission == "admitted" || admission == "degraded"; got != want {
+			t.Errorf("%s: the key was sent: %v", admission, got)
+		}
+	}
+}
+
+// Nodes that were taken away, or that never answered, do not excuse one that is away;
+// nor does a node with many replicas.
+func TestAwayIsNotExcused(t *testing.T) {
+	n := newNetwork(t)
+	p, err := New(Options{Store: n, Decider: n, Way: ask.Way{Client: http.DefaultClient}, Holder: "h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := func(node string, replica int) store.Route {
+		return store.Route{ID: fmt.Sprint(node, replica), Node: node, ServingURL: "http://10.0.0.1:80"}
+	}
+	note := func(r store.Route, reached bool) bool {
+		return (&session{Prober: p, route: r, policy: n.policy}).note(reached)
+	}
+	var there []store.Route
+	for i := range 10 {
+		r := route(fmt.Sprint("good", i), 0)
+		there = append(there, r)
+		note(r, true)
+	}
+	for i := range 64 {
+		if r := route("liar", i); !note(r, false) {
+			t.Fatalf("the address %d of one node that never answered is taken for our fault", i)
+		}
+	}
+	for i := range 20 {
+		if r := route(fmt.Sprint("behind NAT ", i), 0); !note(r, false) {
+			t.Fatalf("node %d that never answered is taken for our fault", i)
+		}
+	}
+	for i := range 3 {
+		r := route(fmt.Sprint("retired", i), 0)
+		note(r, true)
+		note(r, false)
+	}
+	p.forget(there)
+	if !note(there[0], false) || !note(there[1], false) || !note(there[2], false) {
+		t.Error("nodes that were taken away excuse others")
+	}
+	if note(there[3], false) {
+		t.Error("four of ten away at once, and it is not our fault")
+	}
+	for _, r := range there {
+		note(r, false)
+	}
+	if note(route("new", 0), false) {
+		t.Error("nobody answers, and a newcomer is accused")
+	}
+}
+
 // Sessions come at times that chance decides, sooner where something is not well, and
 // not at all for those that are away.
 func TestDue(t *testing.T) {
@@ -465,7 +539,7 @@ func TestDue(t *testing.T) {
 			t.Errorf("%s: it is looked at", name)
 		}
 	}
-	if inRotation(store.Route{NodeFacts: facts, ReplicaFacts: store.Facts{Admission: "pending", Intent: "serve"}}, n.policy) || !inRotation(route(1, "pass", "pass"), n.policy) {
+	if admitted(store.Route{NodeFacts: facts, ReplicaFacts: store.Facts{Admission: "pending", Intent: "serve"}}) || !admitted(route(1, "pass", "pass")) {
 		t.Error("who is in rotation")
 	}
 }
