@@ -37,6 +37,16 @@ func UUID(s string) string {
 	return s
 }
 
+// subject names a card in findings. It is the same however a node spells the UUID:
+// what a person has decided on cannot be brought up again by another spelling.
+func (c Card) subject() string {
+	u := UUID(c.UUID)
+	if len(u) == 32 {
+		u = "GPU-" + strings.Join([]string{u[:8], u[8:12], u[12:16], u[16:20], u[20:]}, "-")
+	}
+	return "gpu " + u
+}
+
 // Serial is a board's serial number in one spelling; empty for one that is none, as
 // the zeros that cards without one show.
 func Serial(s string) string {

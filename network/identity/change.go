@@ -46,7 +46,7 @@ func altered(node string, now Card, before []Card) (Finding, bool) {
 			continue
 		}
 		same := UUID(old.UUID) == UUID(now.UUID)
-		subject := "gpu " + now.UUID
+		subject := now.subject()
 		switch a, b := Serial(old.Serial), Serial(now.Serial); {
 		case same && a != "" && b != "" && a != b:
 			return found(node, control.FindAltered, subject, fmt.Sprintf("the card %s had the serial number %s, and now has %s", now.UUID, old.Serial, now.Serial)), true
@@ -96,7 +96,7 @@ func replaced(node string, now Card, history []Card) (Finding, bool) {
 	if swaps >= maxSwaps {
 		return found(node, control.FindAltered, "slot "+bus(now.Bus), fmt.Sprintf("%s; it is the %dth in %d days", text, swaps+1, int(swapWindow.Hours()/24))), true
 	}
-	return found(node, control.FindChanged, "gpu "+now.UUID, text), true
+	return found(node, control.FindChanged, now.subject(), text), true
 }
 
 func stillThere(c Card, history []Card) bool {

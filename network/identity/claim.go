@@ -12,18 +12,20 @@ import (
 
 // Claim is a card on a node, with where the node stands.
 type Claim struct {
-	Node      string
-	Card      Card
-	Member    bool // the node was admitted once
-	Retired   bool
-	Out       *control.Quarantine // nil: the node is neither quarantined nor re-verifying
-	OutReason string
+	Node    string
+	Card    Card
+	Member  bool // the node was admitted once
+	Retired bool
+	Out     *control.Quarantine // nil: the node is neither quarantined nor re-verifying
+	Why     string              // it is out; empty: not for who reads the finding
+	Settled []string            // subjects of which a person has said that the node may go on
 }
 
 // Holder is a node that shows a card.
 type holder struct {
 	Claim
 	since time.Time // without a gap
+	rows  []Claim   // all that it showed of the card
 }
 
 // Claims judges who else shows the cards of a node. All are the rows of those cards
@@ -31,21 +33,24 @@ type holder struct {
 //
 // The one that was there first stays as it is: one that was admitted before one that
 // was not, else the one that showed the card first. What is found of the second is
-// for the policy; of the first it is only noted, since anybody can claim a card.
+// for the policy; of the first it is only noted, since anybody can claim a card. For
+// the same reason who claimed a card while another showed it does not become the
+// first by waiting until that one's inventory is without it for a moment, as after a
+// start without a driver.
 func Claims(node string, all []Claim) []Finding {
 	var out []Finding
 	for _, same := range byCard(all) {
-		out = append(out, ofCard(node, same, "gpu "+same[0].Card.UUID, func(c Card) bool { return true })...)
+		out = append(out, ofCard(node, same, same[0].Card.subject(), func(c Card) bool { return true })...)
 	}
 	told := map[string]bool{}
 	for _, f := range out {
 		told[f.Subject] = true
 	}
 	for _, same := range byBoard(all) {
-		if slices.ContainsFunc(same, func(c Claim) bool { return told["gpu "+c.Card.UUID] }) {
+		if slices.ContainsFunc(same, func(c Claim) bool { return told[c.Card.subject()] }) {
 			continue // the same card, by its UUID
 		}
-		out = append(out, ofCard(node, same, "board "+same[0].Card.Serial, Card.ownBoard)...)
+		out = append(out, ofCard(node, same, "board "+Serial(same[0].Card.Serial), Card.ownBoard)...)
 	}
 	return out
 }
@@ -87,13 +92,17 @@ func ofCard(node string, rows []Claim, subject string, counts func(Card) bool) (
 		return nil // the node does not show it now
 	}
 	own := holders[i]
-	for _, other := range holders[:i] { // those that were there before it
-		if other.Node == node || own.Card.part() && other.Card.part() || !counts(own.Card) {
+	for _, other := range holders {
+		if other.Node == node || !other.before(own, subject) || own.Card.part() && other.Card.part() || !counts(own.Card) {
 			continue
 		}
 		switch {
 		case other.tainted():
-			out = append(out, found(node, control.FindTainted, subject, fmt.Sprintf("its %s is quarantined on node %s: %s", subject, other.Node, other.OutReason)))
+			text := fmt.Sprintf("its %s is quarantined on node %s", subject, other.Node)
+			if other.Why != "" {
+				text += ": " + other.Why
+			}
+			out = append(out, found(node, control.FindTainted, subject, text))
 		case !other.Retired && other.Card.Gone.IsZero():
 			out = append(out,
 				found(node, control.FindShared, subject, fmt.Sprintf("node %s has shown the same %s since %s; this one since %s", other.Node, subject, day(other.since), day(own.since))),
@@ -112,6 +121,26 @@ func (h holder) tainted() bool {
 	return h.Out != nil && (h.Card.Gone.IsZero() || !h.Card.Gone.Before(h.Out.At))
 }
 
+// before says whether h showed a card before o did. Of two that were admitted it is
+// the one that has shown it for longer without a gap, unless the other one showed it
+// when that began, and no person has decided on it.
+func (h holder) before(o holder, subject string) bool {
+	if h.Member != o.Member {
+		return h.Member
+	}
+	if cmp.Or(h.since.Compare(o.since), strings.Compare(h.Node, o.Node)) > 0 {
+		return !o.before(h, subject)
+	}
+	return slices.Contains(h.Settled, subject) || !o.showed(h.since)
+}
+
+// showed says whether the node had the card at a time.
+func (h holder) showed(at time.Time) bool {
+	return slices.ContainsFunc(h.rows, func(r Claim) bool {
+		return r.Card.First.Before(at) && (r.Card.Gone.IsZero() || at.Before(r.Card.Gone))
+	})
+}
+
 // holdersOf is one row a node, who was first: the newest of its rows, with since
 // when it shows the card without a gap.
 func holdersOf(rows []Claim) (out []holder) {
@@ -121,7 +150,7 @@ func holdersOf(rows []Claim) (out []holder) {
 	}
 	for _, list := range of {
 		slices.SortFunc(list, func(a, b Claim) int { return a.Card.First.Compare(b.Card.First) })
-		h := holder{Claim: list[len(list)-1]}
+		h := holder{Claim: list[len(list)-1], rows: list}
 		h.since = h.Card.First
 		for j := len(list) - 2; j >= 0 && list[j].Card.Gone.Equal(h.since); j-- {
 			h.since = list[j].Card.First // only something about it changed

@@ -140,10 +140,11 @@ func other(name string, c Card, change ...func(*Claim)) Claim {
 
 func admitted(c *Claim) { c.Member = true }
 func retired(c *Claim)  { c.Retired = true }
+func settled(c *Claim)  { c.Settled = []string{card(0).subject()} }
 
 func quarantined(at time.Time) func(*Claim) {
 	return func(c *Claim) {
-		c.Out, c.OutReason = &control.Quarantine{Cause: control.CauseSoft, At: at}, "slow"
+		c.Out = &control.Quarantine{Cause: control.CauseSoft, At: at}
 	}
 }
 
@@ -163,6 +164,9 @@ func cheats() []node {
 		{name: "showed it before the admitted one did", cards: []Card{card(0)}, others: []Claim{other("A", card(0).with(from(t1)), admitted)}, finding: control.FindShared, on: "A"},
 		{name: "was admitted too, and showed it later", cards: []Card{card(0).with(from(t1))}, member: true, others: []Claim{other("A", card(0), admitted)}, finding: control.FindShared, on: "A"},
 		{name: "makes up a UUID for a board of another", cards: []Card{card(0).with(func(c *Card) { c.UUID = uuid(77); c.First = t1 })}, others: []Claim{other("A", card(0), admitted)}, finding: control.FindShared, on: "A"},
+		{name: "shows its card again after it was sold", cards: []Card{card(0).with(until(t1)), card(0).with(from(t2))}, member: true, others: []Claim{other("A", card(0).with(from(t1)), admitted)}, finding: control.FindShared, on: "A"},
+		{name: "shows a card again that a person said is another's", cards: []Card{card(0).with(until(t2)), card(0).with(from(t2.Add(time.Hour)))}, member: true, others: []Claim{other("A", card(0).with(from(t1)), admitted, settled)}, finding: control.FindShared, on: "A"},
+		{name: "claims a card and waits until its node is without it", cards: []Card{card(0).with(from(t1))}, member: true, others: []Claim{other("A", card(0).with(until(t2)), admitted), other("A", card(0).with(from(t2.Add(time.Hour))), admitted)}, finding: control.FindShared, on: "A"},
 		{name: "enrols again with a quarantined card", cards: []Card{card(0).with(from(t2))}, others: []Claim{other("A", card(0), admitted, quarantined(t1))}, finding: control.FindTainted},
 		{name: "retires first", cards: []Card{card(0).with(from(t2))}, others: []Claim{other("A", card(0), admitted, quarantined(t1), retired)}, finding: control.FindTainted},
 		{name: "takes the card out after the quarantine", cards: []Card{card(0).with(from(t2))}, others: []Claim{other("A", card(0).with(until(t2)), admitted, quarantined(t1))}, finding: control.FindTainted},
@@ -255,6 +259,8 @@ func honest() []node {
 		{name: "AMD by its bus id", cards: []Card{card(0).with(func(c *Card) { c.UUID, c.Serial, c.Name = "PCI-0000:03:00.0", "", "AMD Instinct MI300X" })}, others: []Claim{other("A", card(0).with(func(c *Card) { c.UUID, c.Serial = "PCI-0000:03:00.0", "" }), admitted)}, files: files(host())},
 		{name: "the first of two", cards: []Card{card(0)}, member: true, others: []Claim{other("B", card(0).with(from(t1)))}},
 		{name: "the first, and the second is quarantined", cards: []Card{card(0)}, member: true, others: []Claim{other("B", card(0).with(from(t1)), quarantined(t2))}},
+		{name: "the first, and its inventory was without the card for an hour", cards: []Card{card(0).with(until(t2)), card(0).with(from(t2.Add(time.Hour)))}, member: true, others: []Claim{other("B", card(0).with(from(t1)), admitted)}},
+		{name: "the same, and who claimed it meanwhile is quarantined for that", cards: []Card{card(0).with(until(t2)), card(0).with(from(t2.Add(time.Hour)))}, member: true, others: []Claim{other("B", card(0).with(from(t1)), admitted, quarantined(t1))}},
 		{name: "a card that came from a node without it", cards: []Card{card(0).with(from(t1))}, others: []Claim{other("A", card(0).with(until(t1)), admitted)}},
 		{name: "a card that came from a retired node", cards: []Card{card(0).with(from(t1))}, others: []Claim{other("A", card(0), admitted, retired)}},
 		{name: "a card that left long before the quarantine", cards: []Card{card(0).with(from(t0.Add(time.Hour)))}, others: []Claim{other("A", card(0).with(until(t0.Add(time.Hour))), admitted, quarantined(t2))}},
@@ -355,5 +361,20 @@ func TestFreshNeedsNonceAndSeed(t *testing.T) {
 		if got, f := Fresh(own, own, c.asked, []Challenged{asked}, c.nonce, c.checks); got != c.want || f != nil {
 			t.Errorf("%s: %v %v", c.name, got, f)
 		}
+	}
+}
+
+// What a person has decided on cannot be brought up again by another spelling: a finding
+// is about the same subject, whoever spells the card how.
+func TestOneSpelling(t *testing.T) {
+	subjects := map[string]bool{}
+	for _, spelling := range []string{uuid(0), strings.ToUpper(uuid(0)), strings.ReplaceAll(strings.TrimPrefix(uuid(0), "GPU-"), "-", ""), " " + strings.TrimPrefix(uuid(0), "GPU-")} {
+		others := []Claim{other("A", card(0).with(func(c *Card) { c.UUID = spelling }), admitted)}
+		for _, f := range (node{cards: []Card{card(0).with(from(t1))}, others: others}).judged() {
+			subjects[f.Subject] = true
+		}
+	}
+	if len(subjects) != 1 || !subjects["gpu "+uuid(0)] {
+		t.Errorf("subjects %v", subjects)
 	}
 }

@@ -23,6 +23,9 @@ const (
 	maxExamined   = 200
 	maxColleagues = 100
 	maxChallenges = 200
+	// maxFound is how many findings of one kind a node has in tellEvery: who sends
+	// another made-up card with each inventory pages nobody all night.
+	maxFound = 50
 )
 
 // examineTurn looks at inventories that came since the last turn. It is also done
@@ -135,6 +138,9 @@ func (d *Decider) claims(ctx context.Context, n store.Node, now []identity.Card)
 		if err != nil {
 			return nil, err
 		}
+		if r.Owner == n.Owner { // a claim is no way to read what was decided about others
+			c.Why = strings.Join(r.Reasons, "; ")
+		}
 		if all = append(all, c); r.Node == n.ID && r.Gone.IsZero() {
 			own[identity.UUID(r.UUID)] = true
 		}
@@ -156,7 +162,12 @@ func claimOf(node string, c identity.Card, f store.Facts) (identity.Claim, error
 	if err := json.Unmarshal(f.State, &s); err != nil {
 		return identity.Claim{}, fmt.Errorf("the state of node %s: %w", node, err)
 	}
-	out := identity.Claim{Node: node, Card: c, Member: s.Member, Retired: f.Intent == string(control.Retired), OutReason: strings.Join(f.Reasons, "; ")}
+	out := identity.Claim{Node: node, Card: c, Member: s.Member, Retired: f.Intent == string(control.Retired)}
+	for _, h := range s.Holds {
+		if h.Cleared != nil {
+			out.Settled = append(out.Settled, h.Subject)
+		}
+	}
 	if s.Admission == control.Quarantined || s.Admission == control.Reverifying {
 		if out.Out = s.Quarantine; out.Out == nil {
 			out.Out = &control.Quarantine{At: s.AdmissionSince}
@@ -191,6 +202,9 @@ func (d *Decider) colleagues(ctx context.Context, n store.Node) ([]identity.Find
 func (d *Decider) find(ctx context.Context, f identity.Finding, shown string, reports ...string) error {
 	now := d.now()
 	row := store.Finding{ID: d.newID(now), At: now, Node: f.Node, Check: f.Kind, Verdict: f.Verdict, Text: f.Text}
+	if n, err := d.store.FoundSince(ctx, f.Node, f.Kind, now.Add(-tellEvery)); err != nil || n >= maxFound {
+		return err
+	}
 	if f.Verdict != identity.Fail {
 		return d.keepUnknown(ctx, row)
 	}

@@ -118,6 +118,16 @@ func TestQuarantineFollowsTheCard(t *testing.T) {
 	if r := strings.Join(again.row().Reasons, "; "); !strings.Contains(r, "it lied") || !strings.Contains(r, bad.id) {
 		t.Errorf("the reasons are %q", r)
 	}
+	// Somebody else who claims the card does not learn what was decided about others.
+	n.owner = "p"
+	curious := n.enrol()
+	n.owner = ""
+	curious.shows(nil, cardID(1))
+	curious.found(control.FindTainted)
+	list, err := n.store.Findings(t.Context(), everybody, curious.id, store.Page{})
+	if err != nil || len(list) != 1 || strings.Contains(list[0].Text, "it lied") || !strings.Contains(list[0].Text, bad.id) {
+		t.Errorf("findings of another owner's: %+v, %v", list, err)
+	}
 	// One that shows other cards than it measures on.
 	hides := n.enrol()
 	hides.shows(nil)
@@ -209,4 +219,25 @@ func TestRunsAnswerTheirCommand(t *testing.T) {
 	c3 := ask()
 	answer(c3, c2)
 	m.found(control.FindReplayed)
+}
+
+// Who shows other made-up cards with each inventory is found, and fills no table and
+// nobody's night with it.
+func TestFindingsAreBounded(t *testing.T) {
+	n := newNetwork(t, nil)
+	m := n.approved()
+	for i := range maxFound + 10 {
+		m.shows(&api.DriverFiles{PciListed: true, Devices: &[]api.DriverDevice{{Path: fmt.Sprintf("/dev/nvidia%d", i), Major: 240, Minor: 0}}})
+	}
+	found := func(want int) {
+		t.Helper()
+		list, err := n.store.Anomalies(t.Context(), everybody, m.id, control.FindMismatch, store.Page{Limit: 2 * maxFound})
+		if kept, err2 := n.store.FoundSince(t.Context(), m.id, control.FindMismatch, time.Unix(0, 0)); err != nil || err2 != nil || len(list) != want || kept != want {
+			t.Errorf("%d anomalies and %d findings, not %d: %v, %v", len(list), kept, want, err, err2)
+		}
+	}
+	found(maxFound)
+	n.clock.pass(8 * 24 * time.Hour)
+	m.shows(&api.DriverFiles{PciListed: true, Devices: &[]api.DriverDevice{{Path: "/dev/nvidia99", Major: 240, Minor: 0}}})
+	found(maxFound + 1)
 }

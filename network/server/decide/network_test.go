@@ -60,6 +60,7 @@ type network struct {
 	server  ledger.Signer
 	d       *Decider
 	scratch string
+	owner   string // of those that are taken in; empty: o
 	plain   string // a directory of objects beside; empty: none
 }
 
@@ -180,13 +181,13 @@ func (n *network) enrol() *node {
 func (n *network) takeIn() *node {
 	n.Helper()
 	now := n.clock.now()
-	m := &node{network: n, id: newID(), signer: newSigner(n.T)}
+	m, owner := &node{network: n, id: newID(), signer: newSigner(n.T)}, cmp.Or(n.owner, "o")
 	var err error
-	if m.key, err = ledger.StateKey(n.Context(), m.signer.Public(), m.signer, ledger.KeyOptions{Node: m.id, Owner: "o", Now: now, NotAfter: now.AddDate(1, 0, 0)}); err != nil {
+	if m.key, err = ledger.StateKey(n.Context(), m.signer.Public(), m.signer, ledger.KeyOptions{Node: m.id, Owner: owner, Now: now, NotAfter: now.AddDate(1, 0, 0)}); err != nil {
 		n.Fatal(err)
 	}
 	hash := store.Hash(m.id)
-	if err := n.store.CreateEnrolmentToken(n.Context(), everybody, store.EnrolmentToken{ID: newID(), Hash: hash, Owner: "o", Created: now, Expires: now.Add(time.Hour)}, store.Trail{}); err != nil {
+	if err := n.store.CreateEnrolmentToken(n.Context(), everybody, store.EnrolmentToken{ID: newID(), Hash: hash, Owner: owner, Created: now, Expires: now.Add(time.Hour)}, store.Trail{}); err != nil {
 		n.Fatal(err)
 	}
 	_, err = n.store.Enrol(n.Context(), store.Enrolment{
