@@ -82,7 +82,7 @@ func (s *Server) PutInventory(ctx context.Context, r api.PutInventoryRequestObje
 	err := s.store.PutInventory(ctx, in)
 	switch {
 	case errors.Is(err, store.ErrFull):
-		return nil, refuse(http.StatusConflict, "the node's cards have changed too often to be kept: retire the node, and enrol it again")
+		return nil, refuse(http.StatusConflict, "the node's cards, or the names of its replicas, have changed too often to be kept: retire the node, and enrol it again")
 	case err != nil:
 		return nil, err
 	}

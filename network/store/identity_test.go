@@ -59,6 +59,19 @@ func testIdentity(t *testing.T, b backend) {
 		cards = append(cards, GPU{UUID: fmt.Sprint(i)})
 	}
 	want(t, s.PutInventory(ctx, Inventory{Node: one, GPUs: cards, At: at.Add(time.Minute)}), ErrFull)
+	// Nor with replicas that have another name each time.
+	var err error
+	for i := range maxReplicaRows/64 + 1 {
+		var replicas []Replica
+		for j := range 64 {
+			id := fmt.Sprintf("r%d-%d", i, j)
+			replicas = append(replicas, Replica{ID: id, Name: id, Facts: Facts{State: json.RawMessage(`{}`)}})
+		}
+		if err = s.PutInventory(ctx, Inventory{Node: two, Body: json.RawMessage(`{}`), Replicas: replicas, At: at.Add(time.Duration(i+10) * time.Second)}); err != nil {
+			break
+		}
+	}
+	want(t, err, ErrFull)
 }
 
 // A card is looked for by an index: ten thousand nodes are not read for one.

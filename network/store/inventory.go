@@ -64,8 +64,12 @@ type Inventory struct {
 	At       time.Time
 }
 
-// maxGPURows bounds the history of a node's cards: no honest one comes near it.
-const maxGPURows = 4096
+// maxGPURows bounds the history of a node's cards, and maxReplicaRows the names that
+// its replicas ever had: no honest one comes near them.
+const (
+	maxGPURows     = 4096
+	maxReplicaRows = 1024
+)
 
 // ErrFull means that there is no room for more of a node's history. Retire it, and
 // enrol it again.
@@ -73,7 +77,8 @@ var ErrFull = errors.New("there is no room for more")
 
 // PutInventory keeps what a node consists of. A card that changed, or came back,
 // gets a new row and keeps the old one; replicas that are not named any more are
-// marked as removed. [ErrFull]: its cards have changed too often.
+// marked as removed. [ErrFull]: its cards have changed too often, or its replicas'
+// names.
 func (s *Store) PutInventory(ctx context.Context, in Inventory) error {
 	return s.repeat(ctx, "keep the inventory of node "+in.Node, func(q database.Query) error {
 		if err := s.lockNode(ctx, q, in.Node); err != nil {
@@ -100,6 +105,13 @@ func (s *Store) PutInventory(ctx context.Context, in Inventory) error {
 			if err := putReplica(ctx, q, r); err != nil {
 				return fmt.Errorf("replica %s: %w", r.Name, err)
 			}
+		}
+		var rows int
+		if err := q.QueryRowContext(ctx, "SELECT count(*) FROM replicas WHERE node = $1", in.Node).Scan(&rows); err != nil {
+			return err
+		}
+		if rows > maxReplicaRows {
+			return fmt.Errorf("%w: its replicas have had %d names", ErrFull, rows)
 		}
 		return nil
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/assay-bench/assay"
@@ -110,9 +109,13 @@ func standing(f store.Facts) control.Facts {
 // compareModel compares a replica with a reference, has what is found decided by the
 // policy, and says when to look again.
 func (d *Decider) compareModel(ctx context.Context, ref *fingerprint.Reference, r store.Route) (again time.Duration, err error) {
+	at, err := control.ParseServing(r.ServingURL)
+	if err != nil {
+		return modelRetry, nil // the table of routes says so
+	}
 	asking, cancel := context.WithTimeout(ctx, modelTimeout)
 	defer cancel()
-	e := &fingerprint.Engine{Client: d.o.Models.Client, URL: strings.TrimSuffix(strings.TrimSuffix(r.ServingURL, "/"), "/v1"), Model: r.Model}
+	e := &fingerprint.Engine{Client: d.o.Models.Client, URL: at.URL(), Model: r.Model}
 	f, err := fingerprint.Check(asking, ref, e, fingerprint.DefaultPrompts, modelStreams)
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

@@ -131,3 +131,33 @@ func TestModels(t *testing.T) {
 	}
 	n.has(`assay_server_model_checks_total{outcome="same"} 1`, `assay_server_model_checks_total{outcome="differs"} 3`, `assay_server_model_checks_total{outcome="unproven"} 1`, `assay_server_model_checks_total{outcome="unreachable"} 1`)
 }
+
+// TestModelOfAnotherPath: customers are sent to an address, so a serving URL with a path
+// under which the true model answers is no way past the comparison.
+func TestModelOfAnotherPath(t *testing.T) {
+	var honest, other speaker
+	other.model.Store(1)
+	mux := http.NewServeMux()
+	mux.Handle("/true/", http.StripPrefix("/true", &honest))
+	mux.Handle("/", &other)
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	ref := fingerprint.New("made-up", fingerprint.Prompts([32]byte{1}, 40), time.Now())
+	if err := ref.Record(t.Context(), &fingerprint.Engine{Client: s.Client(), URL: s.URL + "/true", Model: "made-up"}, "here", fingerprint.MinRuns, time.Now(), func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	n := newNetwork(t, func(o *Options) {
+		o.Models = Models{References: []*fingerprint.Reference{ref}, Client: s.Client(), Every: time.Hour}
+	})
+	m := n.enrol()
+	m.servesAt(s.URL+"/true", "default")
+	m.measured(measurement{slow: 1, replica: "default"})
+	m.approve()
+	m.measured(measurement{slow: 1, replica: "default"})
+	if _, err := n.d.models()(t.Context(), store.Lease{}); err != nil {
+		t.Fatal(err)
+	}
+	if list := n.anomalies(); len(list) != 1 || list[0].Kind != anomalyModelDiffers {
+		t.Errorf("what customers get is another model: %+v", list)
+	}
+}
