@@ -71,6 +71,9 @@ func TestHeldQuarantineWaitsForAPerson(t *testing.T) {
 		if late := Step(p, out.Node, out.Breaker, Event{Kind: EventTick}, atNow.AddDate(0, 1, 0)); late.Node.Admission != Quarantined {
 			t.Errorf("from %s: a month makes it %s", from, late.Node.Admission)
 		}
+		if said := happens(t, out.Node, out.Breaker, Event{Kind: EventApprove, Actor: person, Reason: "explained"}); said.Node.Admission != Quarantined || !strings.Contains(said.Why, "readmits") {
+			t.Errorf("from %s: approved it is %s, and nobody is told what brings it back: %s", from, said.Node.Admission, said.Why)
+		}
 		back := happens(t, out.Node, out.Breaker, Event{Kind: EventReadmit, Actor: person, Reason: "explained"})
 		if back.Node.Admission != Reverifying || len(back.Node.Held()) != 0 {
 			t.Errorf("from %s: readmitted it is %s, held by %v", from, back.Node.Admission, back.Node.Held())

@@ -83,7 +83,11 @@ func (s *step) readmit(e Event) {
 func (s *step) approve(e Event) {
 	held := s.decide(e)
 	s.n.Approval = &Approval{By: e.Actor, At: s.now, Reason: foreign.Line(e.Reason, maxText)}
-	if s.n.Admission != Pending {
+	switch {
+	case s.n.Admission == Quarantined && s.n.Quarantine != nil && s.n.Quarantine.RetryAt.IsZero():
+		s.why("approved; it stays quarantined until a person readmits it, which verifies it again")
+		return
+	case s.n.Admission != Pending:
 		s.why("approved; it is %s, and a verification decides", s.n.Admission)
 		return
 	}

@@ -58,5 +58,8 @@ func findingsPage(node string, list []api.Finding) report.Page {
 		t.Rows = append(t.Rows, []string{stamp(f.Time), deref(f.Replica), f.Check, string(f.Verdict), f.Text})
 	}
 	t.Note = fmt.Sprintf("%d findings. Unknown is never a pass.", len(list))
+	if len(list) == 0 {
+		t.Note = "0 findings. Nobody has looked at it from outside: a server that was started with --look-outside does."
+	}
 	return report.Page{Title: "Node " + node, Blocks: []report.Block{t}}
 }

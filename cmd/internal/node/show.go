@@ -68,9 +68,9 @@ func showPage(d api.NodeDetail, transitions []api.Transition) report.Page {
 	}
 	page := report.Page{Title: "Node " + n.Id, Blocks: []report.Block{facts}}
 	if len(d.Replicas) > 0 {
-		t := report.Table{Title: "Replicas", Columns: []report.Column{{Name: "replica"}, {Name: "engine", Words: true}, {Name: "model", Words: true}, {Name: "state", Words: true}, {Name: "intent", Words: true}, {Name: "contact", Words: true}, {Name: "routable", Words: true}}}
+		t := report.Table{Title: "Replicas", Columns: []report.Column{{Name: "replica"}, {Name: "engine", Words: true}, {Name: "model", Words: true}, {Name: "state", Words: true}, {Name: "intent", Words: true}, {Name: "contact", Words: true}, {Name: "routable", Words: true}, {Name: "reasons", Words: true}}}
 		for _, r := range d.Replicas {
-			t.Rows = append(t.Rows, []string{r.Name, deref(r.Engine), deref(r.Model), string(r.State), string(r.Intent), string(r.Contact), yes(r.Routable)})
+			t.Rows = append(t.Rows, []string{r.Name, deref(r.Engine), deref(r.Model), string(r.State), string(r.Intent), string(r.Contact), yes(r.Routable), strings.Join(r.Reasons, "; ")})
 		}
 		page.Blocks = append(page.Blocks, t)
 	}

@@ -85,12 +85,11 @@ func (f *haproxyFlags) run(ctx context.Context) error {
 			return fmt.Errorf("--pin-file: %w", err)
 		}
 	}
-	c, err := f.remote.Open()
-	if err != nil {
+	var err error
+	if f.o.Routes, err = f.asking(); err != nil {
 		return err
 	}
 	f.o.Log = cli.Log(ctx)
-	f.o.Routes = func(ctx context.Context) ([]api.Route, error) { return routes(ctx, c, f.model) }
 	k, err := haproxy.New(f.o)
 	if err != nil {
 		return err
@@ -100,6 +99,25 @@ func (f *haproxyFlags) run(ctx context.Context) error {
 	}
 	k.Run(ctx)
 	return nil
+}
+
+// asking asks the server for its routes. Where that fails the token's file is read
+// again: after a restore all tokens are void, and who puts a new one in its place need
+// not know who has read the old one.
+func (f *haproxyFlags) asking() (func(context.Context) ([]api.Route, error), error) {
+	c, err := f.remote.Open()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) ([]api.Route, error) {
+		all, err := routes(ctx, c, f.model)
+		if err != nil {
+			if again, bad := f.remote.Open(); bad == nil {
+				c = again
+			}
+		}
+		return all, err
+	}, nil
 }
 
 // routes asks for all who serve a model, also those that get no requests now.
