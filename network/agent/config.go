@@ -30,6 +30,10 @@ type Config struct {
 	Busy     Busy     `yaml:"busy"`
 	Limits   Limits   `yaml:"limits"`
 
+	// FeaturesFile gets the last check's verdict for node-feature-discovery, which
+	// makes labels of a Kubernetes node from it; empty: nobody does.
+	FeaturesFile string `yaml:"features_file"`
+
 	Profiles  []assay.Profile  `yaml:"workload_profiles"` // besides the built-in ones
 	Scenarios []assay.Scenario `yaml:"test_scenarios"`
 }

@@ -201,6 +201,7 @@ gpu: required
 profile: small_model
 schedule: {every: 2h, jitter: 5m, on_start: false}
 check_budget: 0.5%
+features_file: /features.d/assay
 limits: {check_budget: 0.02, min_every: 30m, max_duration: 5m, scenarios: [quick]}
 `)
 	schema, err := jsonschema.NewCompiler().Compile("../../docs/formats/schema/agent.schema.json")
@@ -228,7 +229,7 @@ limits: {check_budget: 0.02, min_every: 30m, max_duration: 5m, scenarios: [quick
 	if err != nil || c.Validate() != nil {
 		t.Fatal(err, c.Validate())
 	}
-	if c.Budget != 0.005 || c.Limits.Budget != 0.02 || c.Schedule.Every != assay.Duration(2*time.Hour) || c.Schedule.OnStart || c.GPU != GPURequired || c.Scenario != "quick" || c.Server.Spread != assay.Duration(5*time.Second) || c.Busy.Concurrency != 1 {
+	if c.Budget != 0.005 || c.Limits.Budget != 0.02 || c.Schedule.Every != assay.Duration(2*time.Hour) || c.Schedule.OnStart || c.GPU != GPURequired || c.Scenario != "quick" || c.Server.Spread != assay.Duration(5*time.Second) || c.Busy.Concurrency != 1 || c.FeaturesFile != "/features.d/assay" {
 		t.Errorf("%+v", c)
 	}
 	for text, want := range map[string]string{

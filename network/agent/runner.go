@@ -313,8 +313,9 @@ func (r *runner) ended(name string, res CheckResult, began time.Time, took time.
 		l.verdict, l.score = res.Health.Verdict, res.Health.Score.Overall
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.last = l
+	r.mu.Unlock()
+	r.label(l)
 }
 
 func (r *runner) counted(how string) {

@@ -18,9 +18,9 @@ import (
 )
 
 type flags struct {
-	config, server, ca, token, state, baseURL, phrase, gpu string
-	budget                                                 string
-	listen                                                 cli.Listener
+	config, server, ca, token, state, baseURL, phrase, gpu, features string
+	budget                                                           string
+	listen                                                           cli.Listener
 }
 
 // New is the command agent.
@@ -59,6 +59,7 @@ Exit codes: 0 ended by a signal; 1 used wrongly; 2 the node could not be enrolle
 	fs.StringVar(&f.gpu, "gpu", "", "auto, required or none (default auto)")
 	fs.StringVar(&f.budget, "check-budget", "", "`share` of the node's time that checks may take (default 1%)")
 	fs.StringVar(&f.phrase, "key-passphrase-file", "", "`file` with the passphrase of the node's key; by default one is made and kept in the state directory")
+	fs.StringVar(&f.features, "features-file", "", "write the last check's verdict to this `file` for node-feature-discovery, which makes labels of a Kubernetes node from it")
 	f.listen.Register(fs, "", "serve /metrics and /healthz on ")
 	return cmd
 }
@@ -78,9 +79,9 @@ func (f *flags) resolve(changed func(string) bool) (agent.Config, error) {
 			return c, err
 		}
 	}
-	for name, to := range map[string]*string{"server": &c.Server.URL, "server-ca": &c.Server.CA, "enrol-token-file": &c.Server.EnrolTokenFile, "state": &c.State, "base-url": &c.Engine.BaseURL} {
+	for name, to := range map[string]*string{"server": &c.Server.URL, "server-ca": &c.Server.CA, "enrol-token-file": &c.Server.EnrolTokenFile, "state": &c.State, "base-url": &c.Engine.BaseURL, "features-file": &c.FeaturesFile} {
 		if changed(name) {
-			*to = map[string]string{"server": f.server, "server-ca": f.ca, "enrol-token-file": f.token, "state": f.state, "base-url": f.baseURL}[name]
+			*to = map[string]string{"server": f.server, "server-ca": f.ca, "enrol-token-file": f.token, "state": f.state, "base-url": f.baseURL, "features-file": f.features}[name]
 		}
 	}
 	if changed("gpu") {
