@@ -17,8 +17,9 @@ import (
 	"github.com/assay-bench/assay"
 )
 
-// Release is the version of this source tree.
-const Release = "0.1.0-dev"
+// Release is the version of this source tree. tools/release puts the version of the
+// commit that it builds in its place.
+var Release = "0.1.0-dev"
 
 // Version is what run.json says of us.
 func Version() assay.Version {
