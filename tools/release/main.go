@@ -39,20 +39,20 @@ type options struct {
 }
 
 func main() {
+	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	o, err := parse(os.Args[1:])
-	if err == nil {
-		err = release(ctx, o)
-	}
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
+	o, err := parse(args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "release:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
+		return err
 	}
+	return release(ctx, o)
 }
 
 func parse(args []string) (options, error) {
@@ -120,7 +120,7 @@ func release(ctx context.Context, o options) error {
 	return signSums(ctx, o.out, o.key, o.passphrase)
 }
 
-// compare makes everything once more, elsewhere, and holds it against the first.
+// compare makes everything once more, elsewhere, and compares it with the first.
 func (o options) compare(ctx context.Context, c commit, work string, first []byte) error {
 	// A path of another length moves what a path that was left in would move.
 	tree, out := filepath.Join(work, "the-second", "time"), filepath.Join(work, "again")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,8 +50,8 @@ func TestRealPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, o.out, "sha256sum", "--check", "--strict", sumsFile)
-	run(t, o.out, "sh", "-c", "ssh-keygen -Y verify -f "+signersFile+" -I "+signer+" -n "+signatureUse+" -s "+signatureFile+" < "+sumsFile)
+	call(t, o.out, "sha256sum", "--check", "--strict", sumsFile)
+	call(t, o.out, "sh", "-c", "ssh-keygen -Y verify -f "+signersFile+" -I "+signer+" -n "+signatureUse+" -s "+signatureFile+" < "+sumsFile)
 	t.Run("programs", func(t *testing.T) { programsRun(t, o, c) })
 	t.Run("packages", func(t *testing.T) { packagesInstall(t, o, c) })
 	t.Run("image", func(t *testing.T) { imageRuns(t, o, c) })
@@ -62,8 +63,8 @@ func programsRun(t *testing.T, o options, c commit) {
 	for _, program := range programs {
 		name := program + "-" + c.version + "-linux-amd64"
 		dir := t.TempDir()
-		run(t, dir, "tar", "-xzf", filepath.Join(o.out, name+".tar.gz"))
-		got := run(t, filepath.Join(dir, name), "./"+program, "version")
+		call(t, dir, "tar", "-xzf", filepath.Join(o.out, name+".tar.gz"))
+		got := call(t, filepath.Join(dir, name), "./"+program, "version")
 		if !strings.HasPrefix(got, program+" "+c.version+" ") {
 			t.Errorf("%s says it is %s", name, got)
 		}
@@ -101,7 +102,7 @@ func packagesInstall(t *testing.T, o options, c commit) {
 			t.Fatal(err)
 		}
 		unpacked := t.TempDir()
-		run(t, unpacked, "dpkg-deb", "--extract", filepath.Join(o.out, name), ".")
+		call(t, unpacked, "dpkg-deb", "--extract", filepath.Join(o.out, name), ".")
 		program, err := os.ReadFile(filepath.Join(unpacked, "usr", "bin", d.name))
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +117,9 @@ func packagesInstall(t *testing.T, o options, c commit) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "testdata/boot", dir, "testdata/install.sh").CombinedOutput()
+	cmd := exec.CommandContext(ctx, "testdata/boot", dir, "testdata/install.sh")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it ends what it started
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -137,15 +140,15 @@ func imageRuns(t *testing.T, o options, c commit) {
 				Entrypoint []string
 			}
 		}
-		if err := json.Unmarshal([]byte(run(t, dir, "skopeo", "inspect", "--config", archive+":"+program)), &config); err != nil {
+		if err := json.Unmarshal([]byte(call(t, dir, "skopeo", "inspect", "--config", archive+":"+program)), &config); err != nil {
 			t.Fatal(err)
 		}
 		if config.Architecture != "amd64" || config.Config.User != "65532:65532" || strings.Join(config.Config.Entrypoint, " ") != "/usr/bin/"+program {
 			t.Errorf("skopeo reads %+v", config)
 		}
 		// It checks each blob against its digest on the way.
-		run(t, dir, "skopeo", "--insecure-policy", "copy", archive+":"+program, "oci:layout:"+program)
-		run(t, dir, "umoci", "unpack", "--image", "layout:"+program, "bundle")
+		call(t, dir, "skopeo", "--insecure-policy", "copy", archive+":"+program, "oci:layout:"+program)
+		call(t, dir, "umoci", "unpack", "--image", "layout:"+program, "bundle")
 		root := filepath.Join(dir, "bundle", "rootfs")
 		if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil { // a runtime does it
 			t.Fatal(err)

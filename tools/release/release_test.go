@@ -15,8 +15,8 @@ import (
 	"github.com/assay-bench/assay/internal/parttest"
 )
 
-// run runs a program and gives what it prints; one that fails ends the test.
-func run(t *testing.T, dir, name string, args ...string) string {
+// call runs a program and gives what it prints; one that fails ends the test.
+func call(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
@@ -45,7 +45,7 @@ func TestArchivesAreEqual(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "x.tar.gz"), one, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := run(t, dir, "tar", "--utc", "--numeric-owner", "-tvzf", "x.tar.gz")
+	got := call(t, dir, "tar", "--utc", "--numeric-owner", "-tvzf", "x.tar.gz")
 	want := []string{
 		"-rw-r--r-- 0/0               1 2026-11-16 15:00 p/a", "drwxr-xr-x 0/0               0 2026-11-16 15:00 p/b/",
 		"-rwxr-xr-x 0/0               1 2026-11-16 15:00 p/b/c", "p/b/l -> c", "drwx------ 7/7               0 2026-11-16 15:00 p/d/",
@@ -73,9 +73,9 @@ func repository(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dir, source), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "git", "init", "-q")
-	run(t, dir, "git", "add", ".")
-	run(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--date=2026-01-01T00:00:00Z", "-m", "one")
+	call(t, dir, "git", "init", "-q")
+	call(t, dir, "git", "add", ".")
+	call(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--date=2026-01-01T00:00:00Z", "-m", "one")
 	return dir
 }
 
@@ -93,19 +93,19 @@ func TestVersions(t *testing.T) {
 	if want := "1.2.3-dev+" + c.hash[:12]; c.version != want || c.debian != fmt.Sprintf("1.2.3~dev%s.%s", c.time.Format("20060102150405"), c.hash[:12]) {
 		t.Errorf("without a tag: %s, %s, want %s", c.version, c.debian, want)
 	}
-	run(t, dir, "git", "tag", "other")
-	run(t, dir, "git", "tag", "v1.2.3-rc.1")
+	call(t, dir, "git", "tag", "other")
+	call(t, dir, "git", "tag", "v1.2.3-rc.1")
 	rc := read()
 	if rc.version != "1.2.3-rc.1" || rc.debian != "1.2.3~rc.1" {
 		t.Errorf("with a tag: %s, %s", rc.version, rc.debian)
 	}
-	run(t, dir, "git", "tag", "v1.2.3")
+	call(t, dir, "git", "tag", "v1.2.3")
 	if _, err := readCommit(context.Background(), dir, "HEAD"); err == nil {
 		t.Error("two versions of one commit are taken")
 	}
 	if dpkg, err := exec.LookPath("dpkg"); err == nil {
 		for _, pair := range [][2]string{{c.debian, rc.debian}, {rc.debian, "1.2.3"}} {
-			run(t, dir, dpkg, "--compare-versions", pair[0], "lt", pair[1])
+			call(t, dir, dpkg, "--compare-versions", pair[0], "lt", pair[1])
 		}
 	}
 	// What is not committed is not released.
@@ -141,11 +141,11 @@ func TestDebianReadsThePackages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for field, want := range map[string]string{"Package": d.name, "Version": "1.2.3~rc.1", "Architecture": "amd64"} {
-			if got := strings.TrimSpace(run(t, dir, "dpkg-deb", "--field", name, field)); got != want {
+			if got := strings.TrimSpace(call(t, dir, "dpkg-deb", "--field", name, field)); got != want {
 				t.Errorf("%s: %s is %q, want %q", d.name, field, got, want)
 			}
 		}
-		list := run(t, dir, "dpkg-deb", "--contents", name)
+		list := call(t, dir, "dpkg-deb", "--contents", name)
 		for _, want := range []string{"./usr/bin/" + d.name + "\n", ".service\n", "/copyright\n", "/licenses.txt.gz\n"} {
 			if !strings.Contains(list, want) {
 				t.Errorf("%s holds no %q:\n%s", d.name, want, list)
