@@ -84,6 +84,7 @@ var mayImport = map[string][]string{
 	"network/haproxy":        {"network/api", "network/control", "network/server/ask", "internal/disk"},
 	"network/server/trust":   {"", "network/control", "network/store", "network/trend", "network/trust", "network/server/ask", "network/server/egress"},
 	"network/server/egress":  {},
+	"network/server/rentals": {"", "campaign/node", "campaign/provider", "campaign/record", "campaign/rent", "campaign/store", "network/api", "network/server"},
 	"network/server/routing": {"", "network/control", "network/store"},
 	"network/server/oidc":    {"network/api", "network/server", "network/store", "internal/yamltext"},
 	"network/server/webhook": {},
@@ -99,7 +100,7 @@ var mayImport = map[string][]string{
 	"campaign/record":              {"", "campaign", "campaign/store", "docs/formats/schema", "journal", "report", "summary"},
 	"campaign/reap":                {"", "campaign/provider", "campaign/rent", "campaign/store"},
 	"campaign/sandbox":             {"", "internal/child"},
-	"campaign":                     {"", "internal/yamltext"},
+	"campaign":                     {"", "campaign/provider", "internal/yamltext"},
 	"campaign/node":                {"", "journal", "summary", "internal/disk"},
 	"campaign/flow":                {"campaign", "campaign/node", "campaign/provider", "campaign/record", "campaign/rent", "campaign/store", "internal/disk", "internal/proc"},
 
@@ -117,6 +118,7 @@ var mayImport = map[string][]string{
 	"internal/child":    {"internal/foreign", "internal/proc"},
 
 	"cmd/internal/cli":            {"", "internal/disk", "ledger", "report"},
+	"cmd/internal/cli/clouds":     {"campaign/node", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/provider/tensordock", "campaign/provider/vast", "campaign/rent", "campaign/store", "internal/yamltext", "ledger"},
 	"cmd/internal/cli/brokers":    {"cmd/internal/cli", "ledger", "ledger/kafka"},
 	"cmd/internal/cli/keys":       {"ledger"},
 	"cmd/internal/cli/native":     {"", "internal/proc", "telemetry", "verify"},
@@ -132,11 +134,11 @@ var mayImport = map[string][]string{
 	"cmd/internal/compare":        {"", "cmd/internal/cli", "cmd/internal/cli/native", "compare", "compare/experiment", "report", "report/plot"},
 	"cmd/internal/claims":         {"", "claims", "claims/engine", "claims/gpu", "claims/host", "claims/profile", "claims/show", "cmd/internal/cli", "cmd/internal/cli/native", "internal/disk", "report"},
 	"cmd/internal/agent":          {"", "cmd/internal/cli", "cmd/internal/cli/keys", "cmd/internal/cli/native", "hammer", "ledger", "network/agent", "network/api", "telemetry", "verify"},
-	"cmd/internal/campaign":       {"", "campaign", "campaign/flow", "campaign/node", "campaign/provider", "campaign/provider/command", "campaign/provider/static", "campaign/provider/tensordock", "campaign/provider/vast", "campaign/record", "campaign/reap", "campaign/rent", "campaign/sandbox", "campaign/store", "cmd/internal/cli", "cmd/internal/cli/native", "examples/campaigns", "internal/database", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/plot"},
+	"cmd/internal/campaign":       {"", "cmd/internal/cli/clouds", "cmd/internal/cli/keys", "campaign", "campaign/flow", "campaign/node", "campaign/provider", "campaign/record", "campaign/reap", "campaign/rent", "campaign/sandbox", "campaign/store", "cmd/internal/cli", "cmd/internal/cli/native", "examples/campaigns", "internal/database", "internal/disk", "internal/yamltext", "journal", "ledger", "report", "report/plot"},
 	"cmd/internal/cli/remote":     {"cmd/internal/cli", "network/api", "report"},
 	"cmd/internal/node":           {"", "cmd/internal/cli", "cmd/internal/cli/remote", "network/api", "report"},
 	"cmd/internal/docs":           {"cmd/internal/cli", "docs", "docs/site", "internal/disk"},
-	"cmd/internal/server":         {"", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/ask", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/trust", "network/server/webhook", "network/store", "network/trust/fingerprint", "report"},
+	"cmd/internal/server":         {"", "campaign/provider", "campaign/rent", "campaign/store", "cmd/internal/cli/clouds", "network/server/rentals", "cmd/internal/cli", "cmd/internal/cli/brokers", "cmd/internal/cli/remote", "cmd/internal/cli/keys", "internal/database", "internal/disk", "internal/parallel", "ledger", "ledger/kafka", "ledger/outbox", "network/api", "network/control", "network/evidence", "network/haproxy", "network/place", "network/server", "network/server/decide", "network/server/egress", "network/server/ask", "network/server/oidc", "network/server/routing", "network/server/trace", "network/server/trust", "network/server/webhook", "network/store", "network/trust/fingerprint", "report"},
 	"cmd/assay":                   {"cmd/internal/agent", "cmd/internal/campaign", "cmd/internal/node", "cmd/internal/server", "cmd/internal/claims", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/compare", "cmd/internal/docs", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/ledger/operate", "cmd/internal/report", "cmd/internal/report/parquet", "cmd/internal/simulate", "cmd/internal/verify"},
 	"cmd/assay-node":              {"cmd/internal/agent", "cmd/internal/cli", "cmd/internal/cli/native", "cmd/internal/hammer", "cmd/internal/ledger", "cmd/internal/report", "cmd/internal/simulate", "cmd/internal/verify"},
 }

@@ -48,6 +48,23 @@ func (m Money) Times(f float64) (Money, error) {
 	return Money{Nano: int64(v), Currency: m.Currency}, nil
 }
 
+// Plus gives m + n, which must be of one currency; an amount of nothing is of any.
+func (m Money) Plus(n Money) (Money, error) {
+	switch {
+	case n.Nano == 0:
+		return m, nil
+	case m.Nano == 0 && m.Currency == "":
+		return n, nil
+	case m.Currency != n.Currency:
+		return Money{}, fmt.Errorf("amounts in %s and %s cannot be added", m.Currency, n.Currency)
+	}
+	sum := m.Nano + n.Nano
+	if (sum > m.Nano) != (n.Nano > 0) { // it ran over
+		return Money{}, ErrMoney
+	}
+	return Money{Nano: sum, Currency: m.Currency}, nil
+}
+
 // String is the amount with as many decimals as it needs, at least two, and
 // its currency.
 func (m Money) String() string {

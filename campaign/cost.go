@@ -9,47 +9,8 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/campaign/provider"
 )
-
-// Price is what a machine costs. Time alone does not bound the spend: what is
-// transferred is billed apart.
-type Price struct {
-	Hour   assay.Money `json:"hour"`    // while it exists, its disk included
-	UpGB   assay.Money `json:"up_gb"`   // 10⁹ bytes that leave the machine
-	DownGB assay.Money `json:"down_gb"` // 10⁹ bytes that come to it
-}
-
-// Cost is what a machine costs that lives so long and transfers so many bytes.
-func (p Price) Cost(life time.Duration, down, up int64) (assay.Money, error) {
-	sum := assay.Money{Currency: p.Hour.Currency}
-	for _, part := range []struct {
-		price assay.Money
-		times float64
-	}{{p.Hour, life.Hours()}, {p.DownGB, float64(down) / giga}, {p.UpGB, float64(up) / giga}} {
-		if part.price.Nano == 0 {
-			continue
-		}
-		if part.price.Currency != sum.Currency {
-			return assay.Money{}, fmt.Errorf("prices in %s and %s cannot be added", sum.Currency, part.price.Currency)
-		}
-		m, err := part.price.Times(part.times)
-		if err != nil {
-			return assay.Money{}, err
-		}
-		if sum, err = plus(sum, m); err != nil {
-			return assay.Money{}, err
-		}
-	}
-	return sum, nil
-}
-
-// plus adds amounts of one currency.
-func plus(a, b assay.Money) (assay.Money, error) {
-	if a.Nano > 0 && b.Nano > math.MaxInt64-a.Nano {
-		return assay.Money{}, assay.ErrMoney
-	}
-	return assay.Money{Nano: a.Nano + b.Nano, Currency: a.Currency}, nil
-}
 
 // Offer is a machine that could be rented.
 type Offer struct {
@@ -57,7 +18,7 @@ type Offer struct {
 	Location string
 	GPUs     int
 	Memory   int64 // bytes of each GPU; 0: not stated
-	Price    Price
+	Price    provider.Price
 }
 
 // Want is what is asked of a provider's inventory.
@@ -181,7 +142,7 @@ func (m Matrix) costOf(offers []Offer, e Engine, weights int64, h History) (*Cos
 		if i == 0 {
 			c.Reserve = most
 		}
-		if c.Bound, err = plus(c.Bound, most); err != nil {
+		if c.Bound, err = c.Bound.Plus(most); err != nil {
 			return nil, err
 		}
 		c.Likely.Nano += int64(math.Round(reached * ((1-fail)*float64(good.Nano) + fail*float64(bad.Nano))))

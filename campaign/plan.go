@@ -241,8 +241,8 @@ func (p *Plan) total(currency string, h History) error {
 			continue
 		}
 		var err error
-		if t.Bound, err = plus(t.Bound, c.Cost.Bound); err == nil {
-			t.Likely, err = plus(t.Likely, c.Cost.Likely)
+		if t.Bound, err = t.Bound.Plus(c.Cost.Bound); err == nil {
+			t.Likely, err = t.Likely.Plus(c.Cost.Likely)
 		}
 		if err != nil {
 			return fmt.Errorf("add up the plan: %w", err)

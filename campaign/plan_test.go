@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/campaign/provider"
 )
 
 // stock is an inventory of one kind of machine.
@@ -122,9 +123,9 @@ cells:
 
 func TestCostsByHand(t *testing.T) {
 	s := &stock{offers: []Offer{
-		{ID: "dear", Price: Price{Hour: usd(t, "3")}},
-		{ID: "cheap", Price: Price{Hour: usd(t, "1"), DownGB: usd(t, "0.1"), UpGB: usd(t, "1")}},
-		{ID: "middle", Price: Price{Hour: usd(t, "2")}},
+		{ID: "dear", Price: provider.Price{Hour: usd(t, "3")}},
+		{ID: "cheap", Price: provider.Price{Hour: usd(t, "1"), DownGB: usd(t, "0.1"), UpGB: usd(t, "1")}},
+		{ID: "middle", Price: provider.Price{Hour: usd(t, "2")}},
 	}}
 	p := makePlan(t, read(t, priced), Options{Inventory: s, History: History{Tries: 8, Failures: 4, Source: "ours"}})
 	if len(s.asked) != 1 || s.asked[0] != (Want{Provider: "vast", GPU: "RTX 3090", Count: 1, DiskGB: 100}) {
@@ -155,7 +156,7 @@ func TestCostsByHand(t *testing.T) {
 }
 
 func TestMoneyThatIsNotThere(t *testing.T) {
-	s := &stock{offers: []Offer{{Price: Price{Hour: usd(t, "4")}}}}
+	s := &stock{offers: []Offer{{Price: provider.Price{Hour: usd(t, "4")}}}}
 	for _, c := range []struct {
 		old, now, warning, skip, unpriced string
 	}{
@@ -193,7 +194,7 @@ func TestAProviderThatDoesNotAnswer(t *testing.T) {
 func TestOffersKnowTheirMemory(t *testing.T) {
 	text := strings.Replace(priced, "[RTX 3090]", "[RTX 5060 Ti]", 1)
 	text = strings.Replace(text, `"deepseek-r1:32b"`, `"deepseek-r1:14b"`, 1)
-	s := &stock{offers: []Offer{{Memory: 8 * gibi, Price: Price{Hour: usd(t, "1")}}, {Memory: 16 * gibi, Price: Price{Hour: usd(t, "2")}}}}
+	s := &stock{offers: []Offer{{Memory: 8 * gibi, Price: provider.Price{Hour: usd(t, "1")}}, {Memory: 16 * gibi, Price: provider.Price{Hour: usd(t, "2")}}}}
 	p := makePlan(t, read(t, text), Options{Inventory: s})
 	if p.Runnable != 2 || p.Cells[0].Cost.Hour.Units() != 1 || p.Cells[0].Cost.Offers != 2 || p.Cells[1].Cost.Hour.Units() != 2 || p.Cells[1].Cost.Offers != 1 {
 		t.Errorf("%+v %+v", p.Cells[0].Cost, p.Cells[1].Cost)

@@ -18,6 +18,7 @@ import (
 	"github.com/assay-bench/assay/campaign/record"
 	"github.com/assay-bench/assay/campaign/rent"
 	"github.com/assay-bench/assay/campaign/store"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
 // Activities are the steps of cells and campaigns.
@@ -30,6 +31,8 @@ type Activities struct {
 	Binary func(arch string) ([]byte, error)
 	// Results is the directory that run directories are brought home to.
 	Results string
+	// Sign signs a run directory that came home; nil: nobody does.
+	Sign func(ctx context.Context, dir string) error
 	// Take bounds what is taken from a machine.
 	Take node.Limits
 	// Order completes an order: image, disk and the script that starts the dead man.
@@ -272,12 +275,18 @@ func (a *Activities) Import(ctx context.Context, ref Ref) error {
 			o.IP, o.Port = n.Host, n.Port
 		}
 	}
-	r, err := record.FromRun(filepath.Join(a.dir(ref), "run"), o)
+	dir := filepath.Join(a.dir(ref), "run")
+	r, err := record.FromRun(dir, o)
 	if err != nil && !errors.Is(err, record.ErrNothing) {
 		return coded(errors.Join(node.ErrForged, err))
 	}
 	if err != nil {
 		return refuse(campaign.CauseMissing, err)
+	}
+	if a.Sign != nil {
+		if err := a.Sign(ctx, dir); err != nil { // what was measured counts all the same
+			r.Manifest.Notes = foreign.Line("its results are not signed: "+err.Error(), maxMessage)
+		}
 	}
 	return a.Store.PutResult(ctx, r.Benchmark, r.Manifest)
 }

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 
@@ -18,7 +19,8 @@ type Client struct{ temporal client.Client }
 // ClientOptions are which server.
 type ClientOptions struct {
 	Address   string
-	Namespace string // empty: default
+	Namespace string      // empty: default
+	TLS       *tls.Config // nil: without
 	// Log gets what Temporal's library says, all of it as details: what matters of
 	// it is in the database.
 	Log *slog.Logger
@@ -34,7 +36,9 @@ func (d details) Error(text string, values ...any) { d.log.Debug(text, values...
 
 // Dial connects to a server.
 func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
-	c, err := client.DialContext(ctx, client.Options{HostPort: o.Address, Namespace: o.Namespace, Logger: details{o.Log}})
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: o.Address, Namespace: o.Namespace, Logger: details{o.Log}, ConnectionOptions: client.ConnectionOptions{TLS: o.TLS},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s: %w", o.Address, err)
 	}

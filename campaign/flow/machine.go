@@ -116,6 +116,9 @@ func runName(ref Ref) string { return "run-" + strconv.Itoa(ref.Try) }
 // options are how the machine of a try is reached.
 func (a *Activities) options(j job) (node.Options, error) {
 	signer, err := a.Master.Signer(j.intent.Label)
+	if own := j.traits.KeyFiles[j.intent.Machine]; own != "" {
+		signer, err = node.ReadKey(own)
+	}
 	if err != nil {
 		return node.Options{}, err
 	}

@@ -46,19 +46,10 @@ func OpenMaster(path string) (*Master, error) {
 }
 
 func readMaster(path string) (*Master, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+	b, err := readSecret(path, 4*masterBytes)
+	if errors.Is(err, errReadable) {
+		err = fmt.Errorf("the master key %w, and if somebody else had access, cancel the campaigns and make a new one", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("the master key %s is readable by others (mode %s): chmod 600 it, and if somebody else had access, cancel the campaigns and make a new one", path, info.Mode())
-	}
-	b, err := io.ReadAll(io.LimitReader(f, 4*masterBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +60,63 @@ func readMaster(path string) (*Master, error) {
 	return &Master{secret}, nil
 }
 
-// Signer derives the key pair of a label.
-func (m *Master) Signer(label string) (ssh.Signer, error) {
-	seed, err := hkdf.Key(sha256.New, m.secret, nil, "assay/campaign/ssh/v1 "+label, ed25519.SeedSize)
+// errReadable says that others could have read a secret.
+var errReadable = errors.New("chmod 600 it")
+
+// readSecret reads a file that is for its owner only.
+func readSecret(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(seed))
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s is readable by others (mode %s): %w", path, info.Mode(), errReadable)
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// maxKeyFile bounds a private key's file.
+const maxKeyFile = 64 << 10
+
+// ReadKey reads the private key of a machine of one's own, which somebody has installed
+// there. One with a passphrase is refused: nobody is there to type it.
+func ReadKey(path string) (ssh.Signer, error) {
+	b, err := readSecret(path, maxKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("the SSH key: %w", err)
+	}
+	s, err := ssh.ParsePrivateKey(b)
+	if err != nil {
+		return nil, fmt.Errorf("the SSH key %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Signer derives the key pair of a label.
+func (m *Master) Signer(label string) (ssh.Signer, error) {
+	key, err := m.derive("assay/campaign/ssh/v1 " + label)
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewSignerFromKey(key)
+}
+
+// ArchiveKey derives the key that results are signed with. It opens no machine.
+func (m *Master) ArchiveKey() (ed25519.PrivateKey, error) {
+	return m.derive("assay/campaign/archive/v1")
+}
+
+func (m *Master) derive(what string) (ed25519.PrivateKey, error) {
+	seed, err := hkdf.Key(sha256.New, m.secret, nil, what, ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
 }
 
 // PublicKey gives the public half of a label's key pair, as a line of

@@ -101,6 +101,26 @@ type Price struct {
 	DownGB  assay.Money `json:"down_gb"` // one that comes to it: images, models
 }
 
+// Cost is what a machine costs that lives so long and transfers so many bytes: the one
+// place where that is reckoned, for plans and for reservations.
+func (p Price) Cost(life time.Duration, down, up int64) (assay.Money, error) {
+	const giga = 1e9
+	sum := assay.Money{Currency: p.Hour.Currency}
+	for _, part := range []struct {
+		price assay.Money
+		times float64
+	}{{p.Hour, life.Hours()}, {p.DownGB, float64(down) / giga}, {p.UpGB, float64(up) / giga}} {
+		m, err := part.price.Times(part.times)
+		if err != nil {
+			return assay.Money{}, err
+		}
+		if sum, err = sum.Plus(m); err != nil {
+			return assay.Money{}, err
+		}
+	}
+	return sum, nil
+}
+
 // MaxLabel is the longest label, in bytes.
 const MaxLabel = 60
 

@@ -56,6 +56,9 @@ type Traits struct {
 	// Owned says that machines are one's own: they cost nothing, and serve one
 	// instance at a time.
 	Owned bool `json:"owned,omitempty"`
+	// KeyFiles are private SSH keys that machines of one's own know, by the machine;
+	// one that is not here gets a key of the instance's own.
+	KeyFiles map[string]string `json:"-"`
 	// DeadMan is what a machine can do when nobody renews its lease.
 	DeadMan DeadMan `json:"dead_man"`
 }

@@ -297,7 +297,7 @@ func (d *driver) intend(ctx context.Context, cell string) (store.Intent, provide
 		return store.Intent{}, provider.Offer{}, errors.Join(errors.New("no offers"), err)
 	}
 	o := offers[int(d.float()*float64(len(offers)))]
-	i, err := d.renter.Intend(ctx, rent.Want{Cell: cell, Provider: "vast", Offer: o, Lease: lease, Life: life, Down: 9e9, Up: 1e8})
+	i, err := d.renter.Intend(ctx, rent.Want{Cell: cell, Provider: "vast", Offer: o, Lease: lease, Life: life, Down: 14e9, Up: 1e8})
 	return i, o, err
 }
 

@@ -23,6 +23,18 @@ type Outcome struct {
 	Spent *assay.Money
 	// Reserved is what may still be charged.
 	Reserved *assay.Money
+	Archive  []Archived
+	// Trust is the file of the statement about the key that campaigns sign with;
+	// empty: there is none.
+	Trust string
+}
+
+// Archived is where the evidence of a result lies.
+type Archived struct {
+	GPU, Provider, Model string
+	Directory            string
+	Key                  string // that its statement names; empty: it is not signed
+	Missing              bool   // it lies there no more
 }
 
 // Page is the report of a campaign: what was measured where, what a million tokens
@@ -37,7 +49,14 @@ func Page(o Outcome) report.Page {
 	for _, model := range models(ranked) {
 		blocks = append(blocks, Chart(model, ranked))
 	}
-	blocks = append(blocks, report.Heading{Text: "Failures"}, failed(o.Manifests), report.Heading{Text: "Spend"}, spend(o))
+	blocks = append(blocks, report.Heading{Text: "Failures"}, failed(o.Manifests))
+	if text := leftByBudget(o); text != "" {
+		blocks = append(blocks, report.Paragraph{Head: "budget", Text: text})
+	}
+	blocks = append(blocks, report.Heading{Text: "Spend"}, spend(o))
+	if len(o.Archive) > 0 {
+		blocks = append(blocks, report.Heading{Text: "Archive"}, archive(o.Archive), report.Paragraph{Text: howToVerify(o)})
+	}
 	return report.Page{Title: "Benchmark report: " + o.Name, Blocks: blocks}
 }
 
@@ -171,6 +190,51 @@ func Chart(model string, ranked []Candidate) report.Chart {
 		c.Note = "No other result is faster for as little: " + strings.Join(names, "; ") + "."
 	}
 	return c
+}
+
+// leftByBudget says what became of cells that the budget did not allow, and what to do;
+// empty: there are none.
+func leftByBudget(o Outcome) string {
+	n, said := 0, ""
+	for _, m := range o.Manifests {
+		if m.FailureReason == string(campaign.CauseBudget) {
+			n++
+			said = m.ErrorMessage
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d cells were not tried, or not again, since the money was not enough: %s. \"assay campaign resume CAMPAIGN --budget USD\" gives more and measures them.", n, foreign.Line(said, 300))
+}
+
+// maxKey is how much of a key's id is shown.
+const maxKey = 16
+
+// archive lists where the evidence lies.
+func archive(list []Archived) report.Table {
+	t := report.Table{Title: "Raw results", Columns: []report.Column{
+		{Name: "GPU", Words: true}, {Name: "provider", Words: true}, {Name: "model", Words: true}, {Name: "signed by key", Words: true}, {Name: "directory", Words: true},
+	}}
+	for _, a := range list {
+		key := foreign.Line(a.Key, maxKey)
+		switch {
+		case a.Missing:
+			key = "is not there"
+		case key == "":
+			key = "not signed"
+		}
+		t.Rows = append(t.Rows, []string{a.GPU, a.Provider, a.Model, key, foreign.Line(a.Directory, maxText)})
+	}
+	return t
+}
+
+func howToVerify(o Outcome) string {
+	trust := o.Trust
+	if trust == "" {
+		trust = "KEY.pub"
+	}
+	return "Whether one was altered since it came home: assay ledger verify DIRECTORY --trust " + foreign.Line(trust, maxText)
 }
 
 func hour(c Candidate) float64 {

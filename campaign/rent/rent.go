@@ -23,7 +23,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/campaign/provider"
 	"github.com/assay-bench/assay/campaign/store"
 )
@@ -121,28 +120,18 @@ func (r *Renter) Intend(ctx context.Context, w Want) (store.Intent, error) {
 	return r.store.Intend(ctx, t)
 }
 
-// price fills in what an instance costs.
-func (r *Renter) price(t *store.Terms, w Want, traits provider.Traits) error {
+// price fills in what an instance costs by our clock.
+func (r *Renter) price(t *store.Terms, w Want, traits provider.Traits) (err error) {
 	p := w.Offer.Price
-	var err error
-	times := func(m assay.Money, f float64) assay.Money {
-		v, e := m.Times(f)
-		err = errors.Join(err, e)
-		return v
-	}
-	const giga = 1e9
-	down, up := times(p.DownGB, float64(w.Down)/giga), times(p.UpGB, float64(w.Up)/giga)
-	t.Hour = times(p.Hour, r.o.Scale)
-	longest := times(t.Hour, (w.Life + r.o.Period + traits.ListLag).Hours())
-	if err != nil {
+	if p.Hour, err = p.Hour.Times(r.o.Scale); err != nil {
 		return err
 	}
-	t.Extra = assay.Money{Nano: down.Nano + up.Nano, Currency: provider.Currency}
-	t.Reserve = assay.Money{Nano: longest.Nano + t.Extra.Nano, Currency: provider.Currency}
-	if t.Reserve.Nano < longest.Nano || t.Extra.Nano < 0 { // the sums ran over
-		return assay.ErrMoney
+	t.Hour = p.Hour
+	if t.Extra, err = p.Cost(0, w.Down, w.Up); err != nil {
+		return err
 	}
-	return nil
+	t.Reserve, err = p.Cost(w.Life+r.o.Period+traits.ListLag, w.Down, w.Up)
+	return err
 }
 
 // Renew prolongs a lease, at most to the longest life. [store.ErrLease]: stop, the

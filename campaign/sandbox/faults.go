@@ -68,6 +68,7 @@ const (
 	SettingDiesAfter  = "dies-after"
 	SettingRefusedFor = "refused-for"
 	SettingImageGB    = "image-gb"
+	SettingPullGB     = "pull-gb"
 	SettingBalance    = "balance"
 )
 
@@ -117,6 +118,7 @@ func Switches() []Switch {
 		{SettingDiesAfter, Seconds, "from running until a host dies that does", 120, 240},
 		{SettingRefusedFor, Seconds, "how long a destroy is refused", 60, 120},
 		{SettingImageGB, Number, "gigabytes that an image pulls, billed apart at Vast", 0, 8},
+		{SettingPullGB, Number, "gigabytes of models that a machine pulls as soon as it runs, billed apart at Vast", 0, 5},
 		{SettingBalance, Number, "USD on each account before anything was rented", 1000, 1000},
 	}
 }

@@ -56,6 +56,7 @@ func (s *Sandbox) start(i *instance, wrongGPU bool) {
 		default:
 			i.state, i.host, i.port, i.stop = stateRunning, host, port, s.stopping(stop)
 			i.ipAfter = time.Now().Add(s.seconds(i.cloud, SettingIPLate))
+			i.downGB += s.value(i.cloud, SettingPullGB)
 		}
 	}()
 }

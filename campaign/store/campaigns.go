@@ -120,6 +120,27 @@ func (s *Store) ResumeCampaign(ctx context.Context, id string) error {
 	return s.setCampaign(ctx, id, Running, "NULL")
 }
 
+// SetCaps gives a campaign other caps. What is reserved and spent stays.
+func (s *Store) SetCaps(ctx context.Context, id string, c Caps) error {
+	return s.one(ctx, "set the caps of campaign "+id, func(q database.Query) error {
+		n, err := affected(q.ExecContext(ctx, "UPDATE campaigns SET cell_cap = $1, campaign_cap = $2, day_cap = $3 WHERE id = $4", c.Cell.Nano, c.Campaign.Nano, c.Day.Nano, id))
+		if err == nil && n == 0 {
+			return ErrNotFound
+		}
+		return err
+	})
+}
+
+// Reopen has the cells of a campaign that ended for a cause wait again, and says how
+// many they are.
+func (s *Store) Reopen(ctx context.Context, id, cause string) (n int64, err error) {
+	err = s.one(ctx, "reopen cells of campaign "+id, func(q database.Query) error {
+		n, err = affected(q.ExecContext(ctx, "UPDATE cells SET status = 'pending', stage = '', cause = '', message = '', updated_at = "+s.db.Now()+" WHERE campaign = $1 AND cause = $2 AND status IN ('failed', 'skipped')", id, cause))
+		return err
+	})
+	return n, err
+}
+
 func (s *Store) setCampaign(ctx context.Context, id, status, ended string) error {
 	return s.one(ctx, "set campaign "+id+" to "+status, func(q database.Query) error {
 		n, err := affected(q.ExecContext(ctx, "UPDATE campaigns SET status = $1, ended_at = "+ended+" WHERE id = $2", status, id))

@@ -4,12 +4,13 @@
 // It promises that of several processes exactly one gets a machine. A claim is a file
 // that is made as a whole or not at all, in a directory that all of them see.
 //
-// It refuses to install anything: whoever owns the machine put the key there, and
-// nothing runs when it "boots". A machine whose claim nobody gives back is free again
+// It refuses to install anything: whoever owns the machine put a key there and names
+// its file, and nothing runs when it "boots". A machine whose claim nobody gives back is free again
 // when its file is removed.
 package static
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,7 @@ type Machine struct {
 	GPUs     int    `yaml:"gpus"`    // 0: 1
 	VRAMGB   int    `yaml:"vram_gb"` // of each
 	Location string `yaml:"location"`
+	Key      string `yaml:"key"` // the file of the private SSH key that it knows; empty: as Config has it
 }
 
 // Config is which machines, and where claims are kept.
@@ -46,6 +48,8 @@ type Config struct {
 	Dir string
 	// User signs in by SSH; empty: root.
 	User string
+	// Key is the file of the private SSH key that the machines know.
+	Key string
 }
 
 // Cloud is the machines as a provider, with pages. Its proof of a key is that the
@@ -82,8 +86,14 @@ func Traits(c Config) provider.Traits {
 	if user == "" {
 		user = "root"
 	}
+	keys := map[string]string{}
+	for _, m := range c.Machines {
+		if key := cmp.Or(m.Key, c.Key); key != "" {
+			keys[m.Name] = key
+		}
+	}
 	return provider.Traits{
-		Name: "static", User: user, Owned: true,
+		Name: "static", User: user, Owned: true, KeyFiles: keys,
 		DeadMan: provider.DeadMan{Guarantee: provider.EndsAll, Text: "the machine is one's own, and costs nothing"},
 	}
 }

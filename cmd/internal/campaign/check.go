@@ -14,12 +14,13 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/campaign/provider"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/report"
 )
 
 type checkFlags struct {
-	credentialFlags
+	clouds.Credentials
 	format string
 }
 
@@ -47,7 +48,7 @@ answer, or has no way to prove a key; 3 a key was refused.`,
 			return f.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
-	f.register(cmd.Flags())
+	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
 	return cmd
 }
@@ -70,7 +71,7 @@ func (f *checkFlags) run(ctx context.Context, names []string, w io.Writer) error
 	if f.format != "text" && f.format != "json" {
 		return cli.BadFormat(f.format)
 	}
-	accounts, err := f.load(ctx)
+	accounts, err := f.Load(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,13 +79,13 @@ func (f *checkFlags) run(ctx context.Context, names []string, w io.Writer) error
 		names = slices.Sorted(maps.Keys(accounts))
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("there are no credentials: set %s or %s in a file of mode 0600 (--credentials), in .env, or in the environment; %s names machines and programs of one's own", vastKey, tensordockKey, providersFile)
+		return fmt.Errorf("there are no credentials: set %s or %s in a file of mode 0600 (--credentials), in .env, or in the environment; %s names machines and programs of one's own", clouds.VastKey, clouds.TensorDockKey, clouds.ProvidersFile)
 	}
 	list := []checked{}
 	for _, name := range names {
 		a, ok := accounts[name]
 		if !ok {
-			return missing(name)
+			return clouds.Missing(name)
 		}
 		list = append(list, checkOne(ctx, a))
 		if err := ctx.Err(); err != nil {
@@ -101,8 +102,8 @@ func (f *checkFlags) run(ctx context.Context, names []string, w io.Writer) error
 
 // checkOne asks a provider. What it says of its machines counts only when the key is
 // proved to be good by an answer that a wrong key does not get.
-func checkOne(ctx context.Context, a account) checked {
-	c := checked{Provider: a.traits.Name, Source: a.source, Key: "unknown", Guarantee: a.traits.DeadMan.Text}
+func checkOne(ctx context.Context, a clouds.Account) checked {
+	c := checked{Provider: a.Traits.Name, Source: a.Source, Key: "unknown", Guarantee: a.Traits.DeadMan.Text}
 	var whys []string
 	fail := func(what string, err error) {
 		if errors.Is(err, provider.ErrKey) {
@@ -110,21 +111,21 @@ func checkOne(ctx context.Context, a account) checked {
 		}
 		whys = append(whys, what+": "+foreign.Line(err.Error(), 300))
 	}
-	err := c.prove(ctx, a.provider)
+	err := c.prove(ctx, a.Provider)
 	if err != nil {
 		fail("prove the key", err)
 	} else {
 		c.Key = "good"
 	}
 	if c.Key != "refused" {
-		if list, err := a.provider.List(ctx); err != nil {
+		if list, err := a.Provider.List(ctx); err != nil {
 			fail("list", err)
 		} else if n := len(list); c.Key == "good" {
 			c.Instances = &n
 		}
 	}
 	if c.Key != "refused" {
-		if offers, err := a.provider.Offers(ctx, provider.Query{DiskGB: max(100, a.traits.MinDiskGB)}); err != nil {
+		if offers, err := a.Provider.Offers(ctx, provider.Query{DiskGB: max(100, a.Traits.MinDiskGB)}); err != nil {
 			fail("offers", err)
 		} else {
 			n := len(offers)

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/campaign"
 	"github.com/assay-bench/assay/campaign/provider"
+	"github.com/assay-bench/assay/campaign/rent"
+	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
 )
 
 // cloud is a provider whose answers are given.
@@ -67,7 +67,7 @@ func TestABadKeyIsNoEmptyList(t *testing.T) {
 		"nothing to prove a key by":      {cloud{}, assay.Unknown, "unknown", "unknown", "no way to prove a key"},
 		"words that a terminal might do": {banked{balance: errors.New("\x1b[2J")}, assay.Unknown, "unknown", "unknown", "\ufffd[2J"},
 	} {
-		got := checkOne(t.Context(), account{provider: c.p, traits: provider.Traits{Name: "x"}, source: "here"})
+		got := checkOne(t.Context(), clouds.Account{Cloud: rent.Cloud{Provider: c.p, Traits: provider.Traits{Name: "x"}}, Source: "here"})
 		list := "unknown"
 		if got.Instances != nil {
 			list = fmt.Sprint(*got.Instances)
@@ -78,67 +78,12 @@ func TestABadKeyIsNoEmptyList(t *testing.T) {
 	}
 }
 
-func TestCredentials(t *testing.T) {
-	t.Chdir(t.TempDir())
-	env := map[string]string{}
-	get := func(name string) string { return env[name] }
-	read := func(f credentialFlags) (key, source string, err error) {
-		s, err := f.read(get)
-		if err != nil {
-			return "", "", err
-		}
-		key, source = s.get(vastKey)
-		return key, source, nil
-	}
-	put := func(name, text string, mode os.FileMode) {
-		t.Helper()
-		if err := os.WriteFile(name, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if key, _, err := read(credentialFlags{}); key != "" || err != nil {
-		t.Errorf("nothing anywhere: %q %v", key, err)
-	}
-	put(dotEnv, "# mine\nexport VAST_API_KEY='from dotenv'\n\nOTHER=1\n", 0o600)
-	if key, source, err := read(credentialFlags{}); key != "from dotenv" || source != ".env" || err != nil {
-		t.Errorf("%q %q %v", key, source, err)
-	}
-	env[vastKey] = "from env"
-	if key, source, _ := read(credentialFlags{}); key != "from env" || source != "the environment" {
-		t.Errorf("%q %q", key, source)
-	}
-	put("keys", "VAST_API_KEY=from file", 0o600)
-	if key, source, _ := read(credentialFlags{file: "keys"}); key != "from file" || source != "keys" {
-		t.Errorf("%q %q", key, source)
-	}
-	put("keys", "TENSORDOCK_API_KEY=x", 0o600)
-	if key, _, _ := read(credentialFlags{file: "keys"}); key != "" {
-		t.Errorf("a file that was named is alone: %q", key)
-	}
-	const secret = "s3cr3t"
-	for name, c := range map[string]struct {
-		text string
-		mode os.FileMode
-	}{
-		"open to others": {"VAST_API_KEY=" + secret, 0o640}, "a line that is none": {secret, 0o600},
-		"a control character": {"VAST_API_KEY=" + secret + "\x1b[1m", 0o600}, "large": {"A=" + secret + strings.Repeat("x", maxCredentials), 0o600},
-	} {
-		put("keys", c.text, c.mode)
-		if _, _, err := read(credentialFlags{file: "keys"}); err == nil || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // No command takes a key as an argument, and what fails never prints one.
 func TestKeysAreNoArguments(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv(vastKey, "")
-	t.Setenv(tensordockKey, "")
-	t.Setenv(providersFile, "")
+	t.Setenv(clouds.VastKey, "")
+	t.Setenv(clouds.TensorDockKey, "")
+	t.Setenv(clouds.ProvidersFile, "")
 	if code, _, stderr := run(t, "campaign", "check", "--api-key", "x"); code != 1 || !strings.Contains(stderr, "unknown flag") {
 		t.Errorf("%d %s", code, stderr)
 	}
@@ -168,8 +113,8 @@ func TestPlanWithoutCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	t.Setenv(vastKey, "")
-	t.Setenv(tensordockKey, "")
+	t.Setenv(clouds.VastKey, "")
+	t.Setenv(clouds.TensorDockKey, "")
 	code, stdout, stderr := run(t, "campaign", "plan", matrix)
 	if code != 2 || !strings.Contains(stdout, "there are no credentials for tensordock") || !strings.Contains(stderr, "21 of 21 cells have no price") {
 		t.Errorf("%d %s\n%s", code, stdout, stderr)
@@ -177,7 +122,7 @@ func TestPlanWithoutCredentials(t *testing.T) {
 }
 
 func TestInventory(t *testing.T) {
-	i := inventory{"x": account{provider: cloud{}, traits: provider.Traits{Name: "x", MinDiskGB: 200}}}
+	i := inventory{"x": clouds.Account{Cloud: rent.Cloud{Provider: cloud{}, Traits: provider.Traits{Name: "x", MinDiskGB: 200}}}}
 	got, err := i.Offers(t.Context(), campaign.Want{Provider: "x", GPU: "RTX 3090", Count: 1, DiskGB: 100})
 	if err != nil || len(got) != 1 || got[0].Memory != 24<<30 || got[0].Price.Hour.Units() != 1 {
 		t.Errorf("%+v %v", got, err)
@@ -185,28 +130,4 @@ func TestInventory(t *testing.T) {
 	if _, err := i.Offers(t.Context(), campaign.Want{Provider: "vast"}); err == nil {
 		t.Error("a provider without credentials")
 	}
-}
-
-// Requests of one kind keep their distance, and so do those of all kinds.
-func TestPaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wait := paced(provider.Traits{MinAny: time.Second, MinInterval: map[provider.Call]time.Duration{provider.CallList: 5 * time.Second}})
-		start := time.Now()
-		for i, c := range []struct {
-			call provider.Call
-			at   time.Duration
-		}{{provider.CallList, 0}, {provider.CallOffers, time.Second}, {provider.CallList, 5 * time.Second}, {provider.CallGet, 6 * time.Second}} {
-			if err := wait.Turn(t.Context(), c.call); err != nil {
-				t.Fatal(err)
-			}
-			if got := time.Since(start); got != c.at {
-				t.Errorf("request %d left after %s, want %s", i, got, c.at)
-			}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := wait.Turn(ctx, provider.CallList); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
-	})
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/assay-bench/assay/campaign/provider"
 	"github.com/assay-bench/assay/campaign/sandbox"
 	"github.com/assay-bench/assay/campaign/sandbox/sandboxtest"
+	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
 )
 
 const scale = 3600 // an hour of the clouds is a second
 
-// clouds starts simulated clouds and writes their credentials.
-func clouds(t *testing.T, c sandbox.Config) (s *sandbox.Sandbox, file string) {
+// simulated starts simulated clouds and writes their credentials.
+func simulated(t *testing.T, c sandbox.Config) (s *sandbox.Sandbox, file string) {
 	t.Helper()
 	c.Scale = scale
 	s, url := sandboxtest.Start(t, c)
@@ -29,7 +30,7 @@ func clouds(t *testing.T, c sandbox.Config) (s *sandbox.Sandbox, file string) {
 // Keys are proved over HTTP, a wrong one is told from an empty list, and the limits of
 // the clouds are kept.
 func TestCheckOfSimulatedClouds(t *testing.T) {
-	s, file := clouds(t, sandbox.Config{})
+	s, file := simulated(t, sandbox.Config{})
 	code, stdout, stderr := run(t, "campaign", "check", "--credentials", file, "--format", "json")
 	var got []checked
 	if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil || len(got) != 2 {
@@ -63,7 +64,7 @@ func TestCheckOfSimulatedClouds(t *testing.T) {
 
 // The whole example is priced by the clouds' own offers.
 func TestPlanIsPriced(t *testing.T) {
-	s, file := clouds(t, sandbox.Config{})
+	s, file := simulated(t, sandbox.Config{})
 	code, stdout, stderr := run(t, "campaign", "plan", example, "--credentials", file, "--format", "json")
 	var p campaign.Plan
 	if err := json.Unmarshal([]byte(stdout), &p); code != 0 || err != nil || p.Runnable != 21 || p.Cost == nil || p.Cost.Unpriced != 0 {
@@ -85,34 +86,35 @@ func TestPlanIsPriced(t *testing.T) {
 // What the plan computes of a machine's life and its transfer is what the clouds'
 // own book has of it.
 func TestEstimatesAgainstTheBook(t *testing.T) {
-	const imageGB = 8
-	s, file := clouds(t, sandbox.Config{Faults: map[string]float64{sandbox.SettingImageGB: imageGB}})
-	accounts, err := (&credentialFlags{file: file}).load(t.Context())
+	const imageGB, pullGB = 8, 5
+	s, file := simulated(t, sandbox.Config{Faults: map[string]float64{sandbox.SettingImageGB: imageGB, sandbox.SettingPullGB: pullGB}})
+	accounts, err := (&clouds.Credentials{File: file}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]campaign.Price{}
+	want := map[string]provider.Price{}
 	for name, a := range accounts {
-		offers, err := a.provider.Offers(t.Context(), provider.Query{GPU: "RTX 3090", DiskGB: 100})
+		offers, err := a.Provider.Offers(t.Context(), provider.Query{GPU: "RTX 3090", DiskGB: 100})
 		if err != nil || len(offers) == 0 {
 			t.Fatalf("%s: %v", name, err)
 		}
 		label := "abc-" + name
-		if _, err := a.provider.Create(t.Context(), provider.Order{Label: label, Offer: offers[0], Image: "ubuntu2204", DiskGB: 100, SSHKey: "ssh-ed25519 AAAA"}); err != nil {
+		i, err := a.Provider.Create(t.Context(), provider.Order{Label: label, Offer: offers[0], Image: "ubuntu2204", DiskGB: 100, SSHKey: "ssh-ed25519 AAAA"})
+		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		p := offers[0].Price
-		want[label] = campaign.Price{Hour: p.Hour, UpGB: p.UpGB, DownGB: p.DownGB}
+		sandboxtest.Boot(t, s, i.ID) // what it pulls is billed from then on
+		want[label] = offers[0].Price
 	}
 	for s.Book().Alive > 0 {
 		time.Sleep(300 * time.Millisecond) // some of the clouds' minutes
 		for name, a := range accounts {
-			list, err := a.provider.List(t.Context())
+			list, err := a.Provider.List(t.Context())
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for _, i := range list {
-				if err := a.provider.Destroy(t.Context(), i.ID); err != nil {
+				if err := a.Provider.Destroy(t.Context(), i.ID); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
@@ -120,7 +122,7 @@ func TestEstimatesAgainstTheBook(t *testing.T) {
 	}
 	for _, e := range s.Book().Entries {
 		life := time.Duration(float64(e.Ended.Sub(e.Created)) * scale)
-		down := int64(imageGB * 1e9)
+		down := int64((imageGB + pullGB) * 1e9)
 		if e.Bandwidth.Nano == 0 {
 			down = 0 // this cloud does not bill it
 		}

@@ -12,12 +12,13 @@ import (
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/campaign"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
 	"github.com/assay-bench/assay/examples/campaigns"
 	"github.com/assay-bench/assay/report"
 )
 
 type planFlags struct {
-	credentialFlags
+	clouds.Credentials
 	kept    databaseFlags
 	offline bool
 	format  string
@@ -51,7 +52,7 @@ price; 3 nothing in it can run.`,
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
-	f.register(cmd.Flags())
+	f.Register(cmd.Flags())
 	f.kept.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "ask no provider: sizes and counts, no prices")
 	cmd.Flags().StringVar(&f.format, "format", "text", "of the plan: text or json")
@@ -67,13 +68,13 @@ func (f *planFlags) run(ctx context.Context, path string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o := campaign.Options{Guarantees: guarantees(nil)}
+	o := campaign.Options{Guarantees: clouds.Guarantees(nil)}
 	if !f.offline {
-		accounts, err := f.load(ctx)
+		accounts, err := f.Load(ctx)
 		if err != nil {
 			return err
 		}
-		o.Guarantees = guarantees(accounts)
+		o.Guarantees = clouds.Guarantees(accounts)
 		o.Inventory = inventory(accounts)
 		if o.History, err = f.kept.history(ctx); err != nil {
 			return err

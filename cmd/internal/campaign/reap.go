@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -16,11 +15,12 @@ import (
 	"github.com/assay-bench/assay/campaign/rent"
 	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
 	"github.com/assay-bench/assay/internal/foreign"
 )
 
 type reapFlags struct {
-	credentialFlags
+	clouds.Credentials
 	databaseFlags
 	once    bool
 	adopt   string
@@ -59,7 +59,7 @@ refused; 3 something waits for you: confirm it, or adopt it.`,
 		Args: cli.Takes(0, 0, "no words"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	f.credentialFlags.register(cmd.Flags())
+	f.Credentials.Register(cmd.Flags())
 	f.databaseFlags.register(cmd.Flags())
 	fs := cmd.Flags()
 	fs.BoolVar(&f.once, "once", false, "go one round, say what it did, and end")
@@ -126,33 +126,16 @@ func (f *reapFlags) adoption(ctx context.Context, s *store.Store) error {
 // reaper makes one of all providers that there are credentials for. Its period is by
 // the clouds' clock, which a sandbox' is faster than ours.
 func (f *reapFlags) reaper(ctx context.Context, s *store.Store) (*reap.Reaper, error) {
-	clouds, scale, err := f.clouds(ctx, s)
+	accounts, scale, err := f.Shared(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if len(clouds) == 0 {
-		return nil, fmt.Errorf("there are no credentials: set %s or %s in a file of mode 0600 (--credentials), in .env, or in the environment", vastKey, tensordockKey)
+	if len(accounts) == 0 {
+		return nil, fmt.Errorf("there are no credentials: set %s or %s in a file of mode 0600 (--credentials), in .env, or in the environment", clouds.VastKey, clouds.TensorDockKey)
 	}
 	period := time.Duration(float64(f.period) / scale)
-	renter := rent.New(s, clouds, rent.Options{Period: period, Scale: scale})
+	renter := rent.New(s, clouds.Rentable(accounts), rent.Options{Period: period, Scale: scale})
 	return reap.New(s, renter, reap.Options{Period: period, Adopt: f.adopt != "", Log: cli.Log(ctx)}), nil
-}
-
-// clouds are all providers that there are credentials for, which keep their limits
-// together with everybody else on the database.
-func (f *reapFlags) clouds(ctx context.Context, s *store.Store) (clouds []rent.Cloud, scale float64, err error) {
-	keys, err := f.read(os.Getenv)
-	if err != nil {
-		return nil, 0, err
-	}
-	if scale, err = keys.scale(); err != nil {
-		return nil, 0, err
-	}
-	accounts, err := keys.accounts(ctx, s.Limits)
-	for _, a := range accounts {
-		clouds = append(clouds, rent.Cloud{Provider: a.provider, Traits: a.traits})
-	}
-	return clouds, scale, err
 }
 
 // confirmAll settles what an operator has looked after.

@@ -13,12 +13,13 @@ import (
 	"github.com/assay-bench/assay/campaign/rent"
 	"github.com/assay-bench/assay/campaign/sandbox"
 	"github.com/assay-bench/assay/campaign/store"
+	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
 )
 
 // Temporal is away, and so is whoever rented: reap alone ends the orphan, and settles
 // its money.
 func TestReapEndsOrphans(t *testing.T) {
-	s, file := clouds(t, sandbox.Config{})
+	s, file := simulated(t, sandbox.Config{})
 	url := "sqlite:" + filepath.Join(t.TempDir(), "campaigns.db")
 	ask := func(args ...string) (int, string, string) {
 		return run(t, append([]string{"campaign", "reap", "--database", url, "--credentials", file, "--once", "--format", "json"}, args...)...)
@@ -62,7 +63,7 @@ func orphan(t *testing.T, url, credentials string) (label string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	list, factor, err := (&reapFlags{credentialFlags: credentialFlags{credentials}}).clouds(t.Context(), st)
+	accounts, factor, err := (&clouds.Credentials{File: credentials}).Shared(t.Context(), st)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func orphan(t *testing.T, url, credentials string) (label string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renter := rent.New(st, list, rent.Options{Scale: factor, Period: time.Second})
+	renter := rent.New(st, clouds.Rentable(accounts), rent.Options{Scale: factor, Period: time.Second})
 	cloud, err := renter.Cloud("vast")
 	if err != nil {
 		t.Fatal(err)

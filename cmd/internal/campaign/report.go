@@ -21,6 +21,7 @@ import (
 
 type reportFlags struct {
 	databaseFlags
+	stateFlags
 	out string
 }
 
@@ -31,8 +32,9 @@ func newReport() *cobra.Command {
 		Short: "Write BENCHMARK_REPORT.md and .html: speed, cost, failures, spend",
 		Long: `Report shows what was measured where, what a million tokens cost, which results no
 other one beats (a picture of speed against price for each model), what failed at
-which stage and why, and what was spent. Without a campaign it is about all results
-in the database.
+which stage and why, what was spent, and where the raw results lie: run directories,
+signed when they came home, which "assay ledger verify" checks. Without a campaign
+it is about all results in the database.
 
 It prints the report, and with --out DIR writes BENCHMARK_REPORT.md,
 BENCHMARK_REPORT.html and the pictures there.
@@ -45,7 +47,8 @@ Exit codes: 0 done; 1 used wrongly; 2 there is nothing to report.`,
 			return f.run(cmd.Context(), strings.Join(args, ""), cmd.OutOrStdout())
 		},
 	}
-	f.register(cmd.Flags())
+	f.databaseFlags.register(cmd.Flags())
+	f.stateFlags.register(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "", "`directory` to write the report to")
 	return cmd
 }
@@ -63,11 +66,20 @@ func (f *reportFlags) run(ctx context.Context, campaign string, w io.Writer) err
 	if len(o.Manifests) == 0 {
 		return cli.Unknown(errors.New("nothing was tried or imported under that name"))
 	}
+	o.Archive = archived(o.Benchmarks)
+	if trust := filepath.Join(f.dir, archiveStatement); fileThere(trust) {
+		o.Trust = trust
+	}
 	page := record.Page(o)
 	if f.out == "" {
 		return cli.Show(w, page)
 	}
 	return f.write(page, w)
+}
+
+func fileThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // write makes the files.

@@ -3,21 +3,37 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/campaign"
+	"github.com/assay-bench/assay/campaign/provider"
+	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/foreign"
 )
 
+type resumeFlags struct {
+	worksFlags
+	budget, cell, day string
+}
+
 func newResume() *cobra.Command {
-	var f worksFlags
+	var f resumeFlags
 	cmd := &cobra.Command{
 		Use:   "resume [CAMPAIGN]",
 		Short: "Go on with a campaign that was interrupted",
 		Long: `Resume goes on with a campaign whose worker has ended: steps that were under way
 are done again or found done, and cells that have no outcome are measured. Without
-a campaign it takes the newest one.`,
+a campaign it takes the newest one.
+
+With --budget the campaign may cost more than its matrix says, and cells that were
+left since the money was not enough are measured too.`,
+		Example: `  assay campaign resume
+  assay campaign resume 01k9zk2v --budget 40 --budget-day 20`,
 		Args: cli.Takes(0, 1, "a campaign's id, or nothing for the newest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -26,6 +42,9 @@ a campaign it takes the newest one.`,
 				return err
 			}
 			defer w.close()
+			if err := f.pay(ctx, w.store, id, cmd.ErrOrStderr()); err != nil {
+				return err
+			}
 			if err := w.store.ResumeCampaign(ctx, id); err != nil {
 				return err
 			}
@@ -33,7 +52,53 @@ a campaign it takes the newest one.`,
 		},
 	}
 	f.register(cmd.Flags())
+	cmd.Flags().StringVar(&f.budget, "budget", "", "what the campaign may cost in all from now on, in `USD`; caps of a cell and of a day that were as high follow it")
+	cmd.Flags().StringVar(&f.cell, "budget-cell", "", "what a cell may cost, in `USD`")
+	cmd.Flags().StringVar(&f.day, "budget-day", "", "what all campaigns of the database may cost in a UTC day, in `USD`")
 	return cmd
+}
+
+// pay gives a campaign more money, if that was asked for, and has the cells wait again
+// that were left for the want of it.
+func (f *resumeFlags) pay(ctx context.Context, s *store.Store, id string, w io.Writer) error {
+	if f.budget == "" && f.cell == "" && f.day == "" {
+		return nil
+	}
+	c, err := s.Campaign(ctx, id)
+	if err != nil {
+		return err
+	}
+	old := c.Caps.Campaign
+	for _, one := range []struct {
+		flag, text string
+		cap        *assay.Money
+		follows    bool
+	}{
+		{"--budget", f.budget, &c.Caps.Campaign, true},
+		{"--budget-cell", f.cell, &c.Caps.Cell, c.Caps.Cell == old},
+		{"--budget-day", f.day, &c.Caps.Day, c.Caps.Day == old},
+	} {
+		if one.text == "" {
+			if one.follows {
+				*one.cap = c.Caps.Campaign
+			}
+			continue
+		}
+		m, err := assay.ParseMoney(one.text, provider.Currency)
+		if err != nil || m.Nano <= 0 {
+			return fmt.Errorf("%s %s: write an amount of USD above 0, as 40", one.flag, foreign.Line(one.text, 40))
+		}
+		*one.cap = m
+	}
+	if err := s.SetCaps(ctx, id, c.Caps); err != nil {
+		return err
+	}
+	n, err := s.Reopen(ctx, id, string(campaign.CauseBudget))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "campaign %s: at most %s in all, %s a cell, %s a day; %d cells are tried again\n", id, dollars(c.Caps.Campaign), dollars(c.Caps.Cell), dollars(c.Caps.Day), n)
+	return nil
 }
 
 func newCancel() *cobra.Command {

@@ -13,11 +13,12 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/campaign"
 	"github.com/assay-bench/assay/campaign/flow"
-	"github.com/assay-bench/assay/campaign/provider"
 	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
 )
 
 type runFlags struct {
@@ -73,7 +74,7 @@ func (f *runFlags) run(ctx context.Context, path string, stdout, stderr io.Write
 		return err
 	}
 	defer w.close()
-	p, err := campaign.Make(ctx, m, campaign.Options{Inventory: inventory(w.accounts), Guarantees: guarantees(w.accounts)})
+	p, err := campaign.Make(ctx, m, campaign.Options{Inventory: inventory(w.accounts), Guarantees: clouds.Guarantees(w.accounts)})
 	if err != nil {
 		return err
 	}
@@ -82,6 +83,9 @@ func (f *runFlags) run(ctx context.Context, path string, stdout, stderr io.Write
 	}
 	if m.Budget.Campaign == nil {
 		return errors.New("the matrix has no budget: nothing is rented without one")
+	}
+	if err := enough(p, m.Budget, w.scale, stderr); err != nil {
+		return err
 	}
 	id := strings.ToLower(ulid.Make().String())
 	c, cells, err := f.campaign(id, m, p, string(text), w.scale)
@@ -93,6 +97,53 @@ func (f *runFlags) run(ctx context.Context, path string, stdout, stderr io.Write
 	}
 	fmt.Fprintf(stderr, "campaign %s: %d cells, %d can run\n", id, p.Count, p.Runnable)
 	return w.work(ctx, id, f.quiet, stdout, stderr)
+}
+
+// enough refuses a campaign of which no cell's first try fits the budget, and says of
+// how many others that is so. On the faster clock of a sandbox a machine costs more in
+// the same time of ours.
+func enough(p campaign.Plan, b campaign.Budget, scale float64, stderr io.Writer) error {
+	most := *b.Campaign
+	for _, c := range []*assay.Money{b.Cell, b.Day} {
+		if c != nil && c.Nano < most.Nano {
+			most = *c
+		}
+	}
+	fit, poor := 0, 0
+	var least *assay.Money
+	for _, c := range p.Cells {
+		if c.Skip != nil || c.Cost == nil {
+			continue
+		}
+		faster, err := c.Cost.Hour.Times(c.LifeSeconds / 3600 * (scale - 1))
+		if err == nil {
+			faster, err = faster.Plus(c.Cost.Reserve)
+		}
+		if err != nil {
+			return err
+		}
+		if faster.Nano <= most.Nano {
+			fit++
+			continue
+		}
+		if poor++; least == nil || faster.Nano < least.Nano {
+			least = &faster
+		}
+	}
+	if poor == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d cells cannot be tried: one try reserves %s or more, and the budget allows %s", poor, dollars(*least), dollars(most))
+	if scale > 1 {
+		text += fmt.Sprintf(". The sandbox' clock runs %g times as fast as ours, and its prices with it: a minute here is %s there, and costs as much. A larger budget or a smaller --scale of the sandbox lets them run", scale, time.Duration(scale*float64(time.Minute)))
+	} else {
+		text += ": raise budget in the matrix, or shorten limits"
+	}
+	if fit == 0 {
+		return cli.Failed(errors.New(text))
+	}
+	fmt.Fprintln(stderr, text)
+	return nil
 }
 
 // campaign makes the rows of a plan.
@@ -137,7 +188,7 @@ func (f *runFlags) campaign(id string, m campaign.Matrix, p campaign.Plan, text 
 // works is what a campaign runs with.
 type works struct {
 	store      *store.Store
-	accounts   map[string]account
+	accounts   map[string]clouds.Account
 	scale      float64
 	client     *flow.Client
 	activities *flow.Activities
@@ -168,17 +219,10 @@ func (f *worksFlags) begin(ctx context.Context) (w *works, err error) {
 	}
 	w.store = s
 	w.ends = append(w.ends, func() { _ = db.Close() })
-	keys, err := f.credentialFlags.read(os.Getenv)
-	if err != nil {
+	if w.accounts, w.scale, err = f.Shared(ctx, s); err != nil {
 		return w, err
 	}
-	if w.accounts, err = keys.accounts(ctx, func(t provider.Traits) provider.Wait { return s.Limits(t) }); err != nil {
-		return w, err
-	}
-	if w.scale, err = keys.scale(); err != nil {
-		return w, err
-	}
-	if w.activities, err = f.activities(s, w.accounts, w.scale, dir); err != nil {
+	if w.activities, err = f.activities(ctx, s, w.accounts, w.scale, dir); err != nil {
 		return w, err
 	}
 	client, end, err := f.connect(ctx, dir)

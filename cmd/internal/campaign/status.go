@@ -108,6 +108,9 @@ func (r cellRow) line() string {
 	if r.Spent.Nano > 0 {
 		parts = append(parts, "spent "+dollars(r.Spent))
 	}
+	if r.Message != "" && r.Status != string(campaign.Running) {
+		parts = append(parts, r.Message)
+	}
 	if t := left(r); t != "" {
 		parts = append(parts, t+" left at most")
 	}
@@ -127,7 +130,61 @@ func (p sight) print(w io.Writer) error {
 	for _, r := range p.Cells {
 		t.Rows = append(t.Rows, []string{r.Cell, r.Status, r.Stage, r.Cause, dollars(r.Spent), left(r)})
 	}
-	return cli.Show(w, report.Page{Title: "Campaign " + p.ID, Blocks: []report.Block{t, report.Paragraph{Text: p.total() + "."}}})
+	blocks := []report.Block{t, report.Paragraph{Text: p.total() + "."}}
+	for _, l := range []report.List{p.reasons(), p.advice()} {
+		if len(l.Items) > 0 {
+			blocks = append(blocks, l)
+		}
+	}
+	return cli.Show(w, report.Page{Title: "Campaign " + p.ID, Blocks: blocks})
+}
+
+// maxReasons bounds how many reasons are printed: a thousand cells fail for a few.
+const maxReasons = 20
+
+// reasons are why cells did not become a success, each once.
+func (p sight) reasons() report.List {
+	l := report.List{Head: "why"}
+	cells := map[string]int{}
+	var order []string
+	for _, r := range p.Cells {
+		if r.Message == "" || r.Status == string(campaign.Running) {
+			continue
+		}
+		text := r.Cause + ": " + r.Message
+		if cells[text]++; cells[text] == 1 {
+			order = append(order, text)
+		}
+	}
+	for n, text := range order {
+		if n == maxReasons {
+			l.Items = append(l.Items, fmt.Sprintf("and %d other reasons: --format json has them", len(order)-n))
+			break
+		}
+		if cells[text] > 1 {
+			text = fmt.Sprintf("%d cells: %s", cells[text], text)
+		}
+		l.Items = append(l.Items, foreign.Line(text, 500))
+	}
+	return l
+}
+
+// advice is what can be done about cells that were not tried.
+func (p sight) advice() report.List {
+	l := report.List{Head: "next"}
+	if p.Status == store.Running {
+		return l
+	}
+	budget := 0
+	for _, r := range p.Cells {
+		if r.Cause == string(campaign.CauseBudget) {
+			budget++
+		}
+	}
+	if budget > 0 {
+		l.Items = append(l.Items, fmt.Sprintf("%d cells were left since the money was not enough: \"assay campaign resume %s --budget USD\" gives more and measures them; where the account has too little, pay in first", budget, p.ID))
+	}
+	return l
 }
 
 type statusFlags struct {
@@ -184,8 +241,10 @@ func which(ctx context.Context, s *store.Store, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(list) == 0 {
-		return "", errors.New("there is no campaign in this database: assay campaign run FILE begins one")
+	for _, c := range list {
+		if c.Settings != "" { // a session that somebody rented by hand has none
+			return c.ID, nil
+		}
 	}
-	return list[0].ID, nil
+	return "", errors.New("there is no campaign in this database: assay campaign run FILE begins one")
 }

@@ -31,6 +31,7 @@ type Listener struct {
 
 	Flag    string        `json:"-"` // that names the address; empty: listen
 	Private bool          `json:"-"` // what is served is not for everybody
+	Local   bool          `json:"-"` // nobody but this machine may ask, whatever guards it
 	Grace   time.Duration `json:"-"` // for requests under way at the end; zero: ten seconds
 }
 
@@ -83,6 +84,9 @@ func (l *Listener) address() (string, error) {
 	}
 	if host == "" {
 		host = "127.0.0.1"
+	}
+	if l.Local && !loopback(host) {
+		return "", fmt.Errorf("--%s %s can be reached by others: what is answered there is for this machine only", l.flag(""), l.Address)
 	}
 	if loopback(host) || l.guarded() {
 		return net.JoinHostPort(host, port), nil

@@ -1,4 +1,7 @@
-package campaign
+// Package clouds opens the clouds that there are credentials for. A key is read from
+// a file of its owner's only, from the environment or from .env, and never from an
+// argument; no message repeats one.
+package clouds
 
 import (
 	"context"
@@ -13,10 +16,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/assay-bench/assay/campaign/node"
 	"github.com/assay-bench/assay/campaign/provider"
 	"github.com/assay-bench/assay/campaign/provider/static"
 	"github.com/assay-bench/assay/campaign/provider/tensordock"
 	"github.com/assay-bench/assay/campaign/provider/vast"
+	"github.com/assay-bench/assay/campaign/rent"
+	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/ledger"
 )
@@ -24,9 +30,9 @@ import (
 // Names of what is read from a credentials file, an .env or the environment. The
 // URLs are for a sandbox, and so is the factor by which its clock runs faster.
 const (
-	vastKey       = "VAST_API_KEY"
+	VastKey       = "VAST_API_KEY"
 	vastURL       = "VAST_API_URL"
-	tensordockKey = "TENSORDOCK_API_KEY"
+	TensorDockKey = "TENSORDOCK_API_KEY"
 	tensordockURL = "TENSORDOCK_API_URL"
 	sandboxScale  = "ASSAY_SANDBOX_SCALE"
 )
@@ -37,19 +43,19 @@ const (
 	dotEnv         = ".env"
 )
 
-// account is a provider that there are credentials for.
-type account struct {
-	provider provider.Provider
-	traits   provider.Traits
-	source   string // where its key is from
+// Account is a cloud that there are credentials for.
+type Account struct {
+	rent.Cloud
+	Source string // where its key is from
 }
 
-// credentialFlags say where keys are. There is no flag for a key: arguments are in
+// Credentials say where keys are. There is no flag for a key: arguments are in
 // everybody's list of processes.
-type credentialFlags struct{ file string }
+type Credentials struct{ File string }
 
-func (f *credentialFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.file, "credentials", "", "`file` of mode 0600 with lines as VAST_API_KEY=…; by default the environment, then .env in this directory")
+// Register adds the flag.
+func (f *Credentials) Register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.File, "credentials", "", "`file` of mode 0600 with lines as VAST_API_KEY=…; by default the environment, then .env in this directory")
 }
 
 // secrets looks a name up.
@@ -60,10 +66,10 @@ type secrets struct {
 }
 
 // read opens the file that was named, or the .env that is here.
-func (f *credentialFlags) read(env func(string) string) (secrets, error) {
-	if f.file != "" {
-		file, err := readCredentials(f.file)
-		return secrets{file: file, source: f.file}, err
+func (f *Credentials) read(env func(string) string) (secrets, error) {
+	if f.File != "" {
+		file, err := readCredentials(f.File)
+		return secrets{file: file, source: f.File}, err
 	}
 	file, err := readCredentials(dotEnv)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,64 +139,100 @@ func (s secrets) scale() (float64, error) {
 }
 
 // accounts are the providers that there are credentials for, by name.
-func (s secrets) accounts(ctx context.Context, wait func(provider.Traits) provider.Wait) (map[string]account, error) {
+func (s secrets) accounts(ctx context.Context, wait func(provider.Traits) provider.Wait) (map[string]Account, error) {
 	scale, err := s.scale()
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]account{}
-	if key, source := s.get(vastKey); key != "" {
+	out := map[string]Account{}
+	if key, source := s.get(VastKey); key != "" {
 		base, _ := s.get(vastURL)
 		c := vast.Config{Base: base, Key: key}
 		traits := vast.Traits(c).Scaled(scale)
 		c.Wait = wait(traits)
-		out[traits.Name] = account{vast.New(c), traits, source}
+		out[traits.Name] = Account{rent.Cloud{Provider: vast.New(c), Traits: traits}, source}
 	}
-	if key, source := s.get(tensordockKey); key != "" {
+	if key, source := s.get(TensorDockKey); key != "" {
 		base, _ := s.get(tensordockURL)
 		traits := tensordock.Traits().Scaled(scale)
-		out[traits.Name] = account{tensordock.New(tensordock.Config{Base: base, Key: key, Wait: wait(traits)}), traits, source}
+		out[traits.Name] = Account{rent.Cloud{Provider: tensordock.New(tensordock.Config{Base: base, Key: key, Wait: wait(traits)}), Traits: traits}, source}
 	}
-	if path, source := s.get(providersFile); path != "" {
+	if path, source := s.get(ProvidersFile); path != "" {
 		own, err := openOwn(ctx, path, wait)
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range own {
-			out[o.traits.Name] = account{o.provider, o.traits, source}
+			out[o.Traits.Name] = Account{o, source}
 		}
 	}
 	return out, nil
 }
 
-// guarantees say what becomes of a machine of each provider that nobody looks after.
+// Guarantees say what becomes of a machine of each provider that nobody looks after.
 // They need no key.
-func guarantees(accounts map[string]account) map[string]string {
+func Guarantees(accounts map[string]Account) map[string]string {
 	out := map[string]string{}
 	for _, t := range []provider.Traits{vast.Traits(vast.Config{}), tensordock.Traits(), static.Traits(static.Config{})} {
 		out[t.Name] = t.DeadMan.Text
 	}
 	for name, a := range accounts {
-		out[name] = a.traits.DeadMan.Text
+		out[name] = a.Traits.DeadMan.Text
 	}
 	return out
 }
 
-// missing says which credentials a provider needs.
-func missing(name string) error {
-	names := map[string]string{"vast": vastKey, "tensordock": tensordockKey}
+// Missing says which credentials a provider needs.
+func Missing(name string) error {
+	names := map[string]string{"vast": VastKey, "tensordock": TensorDockKey}
 	if names[name] == "" {
 		return fmt.Errorf("provider %s is not known: keys are for %s, and machines and programs of one's own are in the file that %s names (docs/providers.md)",
-			foreign.Line(name, 60), strings.Join(slices.Sorted(maps.Keys(names)), ", "), providersFile)
+			foreign.Line(name, 60), strings.Join(slices.Sorted(maps.Keys(names)), ", "), ProvidersFile)
 	}
 	return fmt.Errorf("there are no credentials for %s: set %s in a file of mode 0600 (--credentials), in .env, or in the environment", name, names[name])
 }
 
-// load reads credentials and makes the providers.
-func (f *credentialFlags) load(ctx context.Context) (map[string]account, error) {
+// Load reads credentials and makes the providers.
+func (f *Credentials) Load(ctx context.Context) (map[string]Account, error) {
 	s, err := f.read(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	return s.accounts(ctx, paced)
+}
+
+// Shared are the clouds that there are credentials for, by name, which keep their
+// limits together with everybody else on a database, and how much faster than ours
+// their clocks run.
+func (f *Credentials) Shared(ctx context.Context, s *store.Store) (accounts map[string]Account, scale float64, err error) {
+	keys, err := f.read(os.Getenv)
+	if err != nil {
+		return nil, 0, err
+	}
+	if scale, err = keys.scale(); err != nil {
+		return nil, 0, err
+	}
+	accounts, err = keys.accounts(ctx, s.Limits)
+	return accounts, scale, err
+}
+
+// Rentable are accounts as a renter takes them.
+func Rentable(accounts map[string]Account) []rent.Cloud {
+	var out []rent.Cloud
+	for _, a := range accounts {
+		out = append(out, a.Cloud)
+	}
+	return out
+}
+
+// Image is what a machine boots for an engine: a container's image at Vast.ai, a
+// system's at TensorDock.
+func Image(cloud, engine string) string {
+	switch {
+	case cloud == "tensordock":
+		return "ubuntu2204"
+	case engine == string(node.VLLM):
+		return "vllm/vllm-openai:latest"
+	}
+	return "ollama/ollama:latest"
 }

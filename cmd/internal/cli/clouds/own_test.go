@@ -1,4 +1,4 @@
-package campaign
+package clouds
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 // The file of docs/providers.md opens machines and programs.
 func TestOwnProviders(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/providers.md")
+	page, err := os.ReadFile("../../../../docs/providers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,17 +35,20 @@ func TestOwnProviders(t *testing.T) {
 		waits = append(waits, traits.Name)
 		return nil
 	})
-	if err != nil || len(got) != 2 || got[0].traits.Name != "static" || got[1].traits.Name != "toy" || strings.Join(waits, " ") != "toy" {
+	if err != nil || len(got) != 2 || got[0].Traits.Name != "static" || got[1].Traits.Name != "toy" || strings.Join(waits, " ") != "toy" {
 		t.Fatalf("%+v, %v, %v", got, waits, err)
 	}
-	offers, err := got[0].provider.Offers(t.Context(), provider.Query{GPU: "RTX 4090"})
-	if err != nil || len(offers) != 2 || got[0].traits.User != "ubuntu" {
+	offers, err := got[0].Provider.Offers(t.Context(), provider.Query{GPU: "RTX 4090"})
+	if err != nil || len(offers) != 2 || got[0].Traits.User != "ubuntu" {
 		t.Errorf("%+v, %v", offers, err)
+	}
+	if k := got[0].Traits.KeyFiles; k["box-1"] != filepath.Join(dir, "id_ed25519") || k["box-2"] != filepath.Join(dir, "box-2.key") {
+		t.Errorf("keys %v", k)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "claims")); err != nil {
 		t.Error(err)
 	}
-	if _, ok := got[1].provider.(provider.Getter); !ok {
+	if _, ok := got[1].Provider.(provider.Getter); !ok {
 		t.Error("the program's page is not there")
 	}
 }
@@ -53,7 +56,7 @@ func TestOwnProviders(t *testing.T) {
 func TestOwnProvidersRefuse(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"statik: {}", "static: {machines: [{name: a, host: 192.0.2.1}]}", "static: {claims: c, machines: [{name: A, host: 192.0.2.1}]}",
+		"statik: {}", "static: {key: k, machines: [{name: a, host: 192.0.2.1}]}", "static: {claims: c, key: k, machines: [{name: A, host: 192.0.2.1}]}", "static: {claims: c, machines: [{name: a, host: 192.0.2.1}]}",
 		"commands: [{name: vast, command: [x]}]", "commands: [{name: toy}]", "commands: [{name: toy, command: [/nonexistent]}]",
 	} {
 		file := filepath.Join(t.TempDir(), "providers.yaml")
