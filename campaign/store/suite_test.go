@@ -45,6 +45,7 @@ var checks = map[string]func(*testing.T, *Store){
 	"limits":                   testLimits,
 	"locations and machines":   testLearn,
 	"manifest":                 testManifest,
+	"sessions":                 testSessions,
 }
 
 func TestSQLite(t *testing.T) {

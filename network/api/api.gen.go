@@ -120,6 +120,27 @@ func (e Admission) Valid() bool {
 	}
 }
 
+// Defines values for BenchmarkKept.
+const (
+	BenchmarkKeptFail    BenchmarkKept = "fail"
+	BenchmarkKeptPass    BenchmarkKept = "pass"
+	BenchmarkKeptUnknown BenchmarkKept = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the BenchmarkKept enum.
+func (e BenchmarkKept) Valid() bool {
+	switch e {
+	case BenchmarkKeptFail:
+		return true
+	case BenchmarkKeptPass:
+		return true
+	case BenchmarkKeptUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CommandKind.
 const (
 	CommandKindCheck     CommandKind = "check"
@@ -411,6 +432,36 @@ func (e RouteRotation) Valid() bool {
 	}
 }
 
+// Defines values for SessionStatus.
+const (
+	SessionStatusFailed       SessionStatus = "failed"
+	SessionStatusPending      SessionStatus = "pending"
+	SessionStatusProvisioning SessionStatus = "provisioning"
+	SessionStatusRunning      SessionStatus = "running"
+	SessionStatusStopped      SessionStatus = "stopped"
+	SessionStatusStopping     SessionStatus = "stopping"
+)
+
+// Valid indicates whether the value is a known member of the SessionStatus enum.
+func (e SessionStatus) Valid() bool {
+	switch e {
+	case SessionStatusFailed:
+		return true
+	case SessionStatusPending:
+		return true
+	case SessionStatusProvisioning:
+		return true
+	case SessionStatusRunning:
+		return true
+	case SessionStatusStopped:
+		return true
+	case SessionStatusStopping:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TransitionFact.
 const (
 	TransitionFactAdmission TransitionFact = "admission"
@@ -543,6 +594,38 @@ type AuditEntry struct {
 	Target  string  `json:"target"`
 	Time    Time    `json:"time"`
 }
+
+// Benchmark defines model for Benchmark.
+type Benchmark struct {
+	// CostPerMillionTokens USD a million output tokens
+	CostPerMillionTokens *float64 `json:"cost_per_million_tokens"`
+	Engine               string   `json:"engine"`
+
+	// Front No other result of its model is faster at the same price or a lower one
+	Front    bool   `json:"front"`
+	GpuCount int    `json:"gpu_count"`
+	GpuType  string `json:"gpu_type"`
+	Id       string `json:"id"`
+
+	// Kept Whether the limits are kept; unknown is no pass
+	Kept     BenchmarkKept `json:"kept"`
+	Location *string       `json:"location,omitempty"`
+	Model    string        `json:"model"`
+
+	// PricePerHour USD
+	PricePerHour *float64 `json:"price_per_hour"`
+	Provider     string   `json:"provider"`
+
+	// Stage That load; absent: without limits
+	Stage *string `json:"stage,omitempty"`
+
+	// TokensPerSecond Of the fastest load that keeps the limits; null: unknown
+	TokensPerSecond *float64 `json:"tokens_per_second"`
+	Why             *string  `json:"why,omitempty"`
+}
+
+// BenchmarkKept Whether the limits are kept; unknown is no pass
+type BenchmarkKept string
 
 // Breaker defines model for Breaker.
 type Breaker struct {
@@ -1076,6 +1159,30 @@ type NewMeasurement struct {
 	TimeoutSeconds *int `json:"timeout_seconds,omitempty"`
 }
 
+// NewSession defines model for NewSession.
+type NewSession struct {
+	DiskGb *int `json:"disk_gb,omitempty"`
+
+	// DownloadGb That it may pull at most, which is reserved: image and models; absent: 50
+	DownloadGb *float64     `json:"download_gb,omitempty"`
+	Hours      SessionHours `json:"hours"`
+
+	// Image A container's image, or the name of a VM's; absent: the provider's usual one for Ollama
+	Image *string `json:"image,omitempty"`
+
+	// MaxHours How far it may be extended, which is reserved; absent: as hours
+	MaxHours *float64 `json:"max_hours,omitempty"`
+
+	// OfferId An offer's id
+	OfferId string `json:"offer_id"`
+
+	// SshPublicKey A line of authorized_keys
+	SshPublicKey string `json:"ssh_public_key"`
+
+	// UploadGb That may leave it at most; absent: 1
+	UploadGb *float64 `json:"upload_gb,omitempty"`
+}
+
 // NewToken defines model for NewToken.
 type NewToken struct {
 	Name string `json:"name"`
@@ -1141,6 +1248,45 @@ type Nonce struct {
 	Nonce   string `json:"nonce"`
 	Origin  string `json:"origin"`
 	Time    Time   `json:"time"`
+}
+
+// Offer defines model for Offer.
+type Offer struct {
+	// Available As the provider says; only renting finds out
+	Available bool   `json:"available"`
+	FetchedAt Time   `json:"fetched_at"`
+	GpuCount  int    `json:"gpu_count"`
+	GpuType   string `json:"gpu_type"`
+
+	// Id For createSession
+	Id       string  `json:"id"`
+	Location *string `json:"location,omitempty"`
+
+	// PricePerHour USD, disk included; bandwidth is billed apart
+	PricePerHour float64 `json:"price_per_hour"`
+	Provider     string  `json:"provider"`
+
+	// ProviderId The provider's own id of it
+	ProviderId string `json:"provider_id"`
+
+	// Reliability 0 to 1, self-reported; absent: not stated
+	Reliability *float64 `json:"reliability,omitempty"`
+
+	// VramGb Of each GPU; absent: not stated
+	VramGb *float64 `json:"vram_gb,omitempty"`
+}
+
+// Offers defines model for Offers.
+type Offers struct {
+	// Count Of these
+	Count  int     `json:"count"`
+	Offers []Offer `json:"offers"`
+
+	// Total Of those providers, whatever the filters
+	Total int `json:"total"`
+
+	// Unknown Providers that did not answer
+	Unknown *[]UnknownOffers `json:"unknown,omitempty"`
 }
 
 // Override defines model for Override.
@@ -1216,6 +1362,9 @@ type Rejections struct {
 	Kind  string `json:"kind"`
 	Time  Time   `json:"time"`
 }
+
+// RentalName defines model for RentalName.
+type RentalName = string
 
 // Replica defines model for Replica.
 type Replica struct {
@@ -1351,6 +1500,69 @@ type Server struct {
 	Version string  `json:"version"`
 }
 
+// Session defines model for Session.
+type Session struct {
+	// Campaign Whose; absent: a machine that was taken over from a database that was lost
+	Campaign *string `json:"campaign,omitempty"`
+	Cell     *string `json:"cell,omitempty"`
+
+	// Confirm Its end cannot be proved: an operator has to look, and confirm it
+	Confirm   *bool `json:"confirm,omitempty"`
+	CreatedAt Time  `json:"created_at"`
+	EndedAt   *Time `json:"ended_at,omitempty"`
+
+	// Error Why it ends or ended; absent: it was asked to, or goes on
+	Error     *string `json:"error,omitempty"`
+	ExpiresAt Time    `json:"expires_at"`
+
+	// GpuType Empty: not known
+	GpuType string `json:"gpu_type"`
+
+	// Id The label that the provider knows it by
+	Id        SessionId `json:"id"`
+	Location  *string   `json:"location,omitempty"`
+	LongestAt Time      `json:"longest_at"`
+
+	// Model That is measured; absent: none
+	Model   *string `json:"model,omitempty"`
+	OfferId *string `json:"offer_id,omitempty"`
+
+	// PricePerHour USD
+	PricePerHour float64 `json:"price_per_hour"`
+
+	// Proof By what its end is known
+	Proof    *string `json:"proof,omitempty"`
+	Provider string  `json:"provider"`
+
+	// ProviderId The machine's id there; absent: there is none yet
+	ProviderId *string `json:"provider_id,omitempty"`
+
+	// Reserved USD that it may come to at most; nothing when it has ended
+	Reserved float64 `json:"reserved"`
+
+	// Spent USD, when it has ended
+	Spent     float64 `json:"spent"`
+	SshHost   *string `json:"ssh_host,omitempty"`
+	SshPort   *int    `json:"ssh_port,omitempty"`
+	StartedAt *Time   `json:"started_at,omitempty"`
+
+	// Status pending: committed, the provider was not asked; provisioning: it was asked; running: there is a machine; stopping: it
+	// is destroyed until its end is proved; stopped: that is proved, and it gave a result or its user was done; failed: that
+	// is proved, and it gave none.
+	Status SessionStatus `json:"status"`
+}
+
+// SessionHours defines model for SessionHours.
+type SessionHours = float64
+
+// SessionId The label that the provider knows it by
+type SessionId = string
+
+// SessionStatus pending: committed, the provider was not asked; provisioning: it was asked; running: there is a machine; stopping: it
+// is destroyed until its end is proved; stopped: that is proved, and it gave a result or its user was done; failed: that
+// is proved, and it gave none.
+type SessionStatus string
+
 // Settings defines model for Settings.
 type Settings struct {
 	// CheckBudget Share of the node's time
@@ -1408,6 +1620,12 @@ type TransitionFact string
 // TrendMetric defines model for TrendMetric.
 type TrendMetric string
 
+// UnknownOffers defines model for UnknownOffers.
+type UnknownOffers struct {
+	Provider string `json:"provider"`
+	Why      string `json:"why"`
+}
+
 // Uploads defines model for Uploads.
 type Uploads struct {
 	Report  Id `json:"report"`
@@ -1433,11 +1651,20 @@ type Limit = int
 // MeasurementId defines model for MeasurementId.
 type MeasurementId = Id
 
+// Model defines model for Model.
+type Model = string
+
 // NodeId defines model for NodeId.
 type NodeId = Id
 
 // ReportId defines model for ReportId.
 type ReportId = Id
+
+// SessionParameter The label that the provider knows it by
+type SessionParameter = SessionId
+
+// Slo defines model for Slo.
+type Slo = string
 
 // TokenId defines model for TokenId.
 type TokenId = Id
@@ -1466,6 +1693,33 @@ type ListRejectionsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// GetBestBenchmarkParams defines parameters for GetBestBenchmark.
+type GetBestBenchmarkParams struct {
+	// Model Only results of this model; empty: of all
+	Model *Model `form:"model,omitempty" json:"model,omitempty"`
+
+	// Slo Objectives that count, with commas between them: `ttft_p99<500ms,error_rate<1%`; empty: none
+	Slo *Slo `form:"slo,omitempty" json:"slo,omitempty"`
+}
+
+// GetCheapestBenchmarkParams defines parameters for GetCheapestBenchmark.
+type GetCheapestBenchmarkParams struct {
+	// Model Only results of this model; empty: of all
+	Model *Model `form:"model,omitempty" json:"model,omitempty"`
+
+	// Slo Objectives that count, with commas between them: `ttft_p99<500ms,error_rate<1%`; empty: none
+	Slo *Slo `form:"slo,omitempty" json:"slo,omitempty"`
+}
+
+// CompareBenchmarksParams defines parameters for CompareBenchmarks.
+type CompareBenchmarksParams struct {
+	// Model Only results of this model; empty: of all
+	Model *Model `form:"model,omitempty" json:"model,omitempty"`
+
+	// Slo Objectives that count, with commas between them: `ttft_p99<500ms,error_rate<1%`; empty: none
+	Slo *Slo `form:"slo,omitempty" json:"slo,omitempty"`
+}
+
 // GetCapacityParams defines parameters for GetCapacity.
 type GetCapacityParams struct {
 	// Slo Objectives that the load has to keep, with commas between them: `ttft_p99<500ms,error_rate<1%`; empty: none
@@ -1481,6 +1735,23 @@ type ListEnrolmentTokensParams struct {
 
 	// Before Entries older than this id
 	Before *Before `form:"before,omitempty" json:"before,omitempty"`
+}
+
+// ListOffersParams defines parameters for ListOffers.
+type ListOffersParams struct {
+	Provider *RentalName `form:"provider,omitempty" json:"provider,omitempty"`
+
+	// GpuType As `RTX 4090`; spelling and spaces are the provider's affair
+	GpuType *RentalName `form:"gpu_type,omitempty" json:"gpu_type,omitempty"`
+
+	// GpuName The same as gpu_type
+	GpuName *RentalName `form:"gpu_name,omitempty" json:"gpu_name,omitempty"`
+
+	// MinVram GB of each GPU
+	MinVram *int `form:"min_vram,omitempty" json:"min_vram,omitempty"`
+
+	// MaxPrice USD an hour
+	MaxPrice *float64 `form:"max_price,omitempty" json:"max_price,omitempty"`
 }
 
 // CreateNonceJSONBody defines parameters for CreateNonce.
@@ -1569,6 +1840,21 @@ type GetRouteParams struct {
 	All *bool `form:"all,omitempty" json:"all,omitempty"`
 }
 
+// ListSessionsParams defines parameters for ListSessions.
+type ListSessionsParams struct {
+	Status   *SessionStatus `form:"status,omitempty" json:"status,omitempty"`
+	Provider *RentalName    `form:"provider,omitempty" json:"provider,omitempty"`
+	Limit    *Limit         `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Before Sessions older than this one
+	Before *SessionId `form:"before,omitempty" json:"before,omitempty"`
+}
+
+// ExtendSessionJSONBody defines parameters for ExtendSession.
+type ExtendSessionJSONBody struct {
+	Hours SessionHours `json:"hours"`
+}
+
 // ListTokensParams defines parameters for ListTokens.
 type ListTokensParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1615,6 +1901,12 @@ type PutPolicyTextRequestBody = PutPolicyTextBody
 
 // TestPolicyTextRequestBody defines body for TestPolicy for text/plain ContentType.
 type TestPolicyTextRequestBody = TestPolicyTextBody
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = NewSession
+
+// ExtendSessionJSONRequestBody defines body for ExtendSession for application/json ContentType.
+type ExtendSessionJSONRequestBody ExtendSessionJSONBody
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = NewToken
@@ -1708,6 +2000,26 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/audit/rejections (the `ListRejections` operationId).
 	ListRejections(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetBestBenchmark The fastest result
+	//
+	// With `slo` a result counts by the fastest of its loads that keeps every limit as a whole interval; one of which that
+	// is not known is no answer. `404`: there is none.
+	//
+	// Corresponds with GET /api/v1/benchmarks/best (the `GetBestBenchmark` operationId).
+	GetBestBenchmark(ctx context.Context, params *GetBestBenchmarkParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCheapestBenchmark The result whose output tokens cost least
+	//
+	// Limits count as for the fastest one. A result without a price is no answer.
+	//
+	// Corresponds with GET /api/v1/benchmarks/cheapest (the `GetCheapestBenchmark` operationId).
+	GetCheapestBenchmark(ctx context.Context, params *GetCheapestBenchmarkParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompareBenchmarks The last result of each kind of machine, the cheapest first
+	//
+	// Corresponds with GET /api/v1/benchmarks/compare (the `CompareBenchmarks` operationId).
+	CompareBenchmarks(ctx context.Context, params *CompareBenchmarksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetBreaker The circuit breaker
 	//
 	// Corresponds with GET /api/v1/breaker (the `GetBreaker` operationId).
@@ -1778,6 +2090,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/enrolment-tokens/{token} (the `DeleteEnrolmentToken` operationId).
 	DeleteEnrolmentToken(ctx context.Context, token TokenId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListOffers What can be rented now, the cheapest first
+	//
+	// Providers are asked at most once a minute; `fetched_at` says when. A provider that did not answer is in `unknown`:
+	// that it has no offers here says nothing. `503` when none of those that were asked for answered.
+	//
+	// Corresponds with GET /api/v1/inventory (the `ListOffers` operationId).
+	ListOffers(ctx context.Context, params *ListOffersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// LoginWithBody Log a node in
 	//
@@ -2106,6 +2426,70 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/server (the `GetServer` operationId).
 	GetServer(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListSessions Machines that were rented or are about to be, newest first
+	//
+	// Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
+	ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSessionWithBody Rent a machine for some hours
+	//
+	// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+	// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+	// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+	// `409` says that the budget or the account's money is not enough.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Rent a machine for some hours
+	//
+	// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+	// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+	// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+	// `409` says that the budget or the account's money is not enough.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Destroy a session's machine
+	//
+	// The provider is asked at once, and again by `reap` until the end is proved. A session that has ended stays as it is.
+	//
+	// Corresponds with DELETE /api/v1/sessions/{session} (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession One session
+	//
+	// Corresponds with GET /api/v1/sessions/{session} (the `GetSession` operationId).
+	GetSession(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FinishSession Say that a session's work is done; its machine is destroyed
+	//
+	// Corresponds with POST /api/v1/sessions/{session}/done (the `FinishSession` operationId).
+	FinishSession(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExtendSessionWithBody Let a session live so many hours from now on
+	//
+	// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+	ExtendSessionWithBody(ctx context.Context, session SessionParameter, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExtendSession Let a session live so many hours from now on
+	//
+	// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+	ExtendSession(ctx context.Context, session SessionParameter, body ExtendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListTokens API tokens, without their secrets
 	//
 	// Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
@@ -2189,6 +2573,56 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 // Corresponds with GET /api/v1/audit/rejections (the `ListRejections` operationId).
 func (c *Client) ListRejections(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRejectionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBestBenchmark The fastest result
+//
+// With `slo` a result counts by the fastest of its loads that keeps every limit as a whole interval; one of which that
+// is not known is no answer. `404`: there is none.
+//
+// Corresponds with GET /api/v1/benchmarks/best (the `GetBestBenchmark` operationId).
+func (c *Client) GetBestBenchmark(ctx context.Context, params *GetBestBenchmarkParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBestBenchmarkRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCheapestBenchmark The result whose output tokens cost least
+//
+// Limits count as for the fastest one. A result without a price is no answer.
+//
+// Corresponds with GET /api/v1/benchmarks/cheapest (the `GetCheapestBenchmark` operationId).
+func (c *Client) GetCheapestBenchmark(ctx context.Context, params *GetCheapestBenchmarkParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCheapestBenchmarkRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompareBenchmarks The last result of each kind of machine, the cheapest first
+//
+// Corresponds with GET /api/v1/benchmarks/compare (the `CompareBenchmarks` operationId).
+func (c *Client) CompareBenchmarks(ctx context.Context, params *CompareBenchmarksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompareBenchmarksRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2360,6 +2794,24 @@ func (c *Client) CreateEnrolmentToken(ctx context.Context, body CreateEnrolmentT
 // Corresponds with DELETE /api/v1/enrolment-tokens/{token} (the `DeleteEnrolmentToken` operationId).
 func (c *Client) DeleteEnrolmentToken(ctx context.Context, token TokenId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteEnrolmentTokenRequest(c.Server, token)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListOffers What can be rented now, the cheapest first
+//
+// Providers are asked at most once a minute; `fetched_at` says when. A provider that did not answer is in `unknown`:
+// that it has no offers here says nothing. `503` when none of those that were asked for answered.
+//
+// Corresponds with GET /api/v1/inventory (the `ListOffers` operationId).
+func (c *Client) ListOffers(ctx context.Context, params *ListOffersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOffersRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3167,6 +3619,150 @@ func (c *Client) GetServer(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
+// ListSessions Machines that were rented or are about to be, newest first
+//
+// Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
+func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSessionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSessionWithBody Rent a machine for some hours
+//
+// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+// `409` says that the budget or the account's money is not enough.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Rent a machine for some hours
+//
+// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+// `409` says that the budget or the account's money is not enough.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Destroy a session's machine
+//
+// The provider is asked at once, and again by `reap` until the end is proved. A session that has ended stays as it is.
+//
+// Corresponds with DELETE /api/v1/sessions/{session} (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, session)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession One session
+//
+// Corresponds with GET /api/v1/sessions/{session} (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server, session)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FinishSession Say that a session's work is done; its machine is destroyed
+//
+// Corresponds with POST /api/v1/sessions/{session}/done (the `FinishSession` operationId).
+func (c *Client) FinishSession(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFinishSessionRequest(c.Server, session)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExtendSessionWithBody Let a session live so many hours from now on
+//
+// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+func (c *Client) ExtendSessionWithBody(ctx context.Context, session SessionParameter, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExtendSessionRequestWithBody(c.Server, session, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExtendSession Let a session live so many hours from now on
+//
+// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+func (c *Client) ExtendSession(ctx context.Context, session SessionParameter, body ExtendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExtendSessionRequest(c.Server, session, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListTokens API tokens, without their secrets
 //
 // Corresponds with GET /api/v1/tokens (the `ListTokens` operationId).
@@ -3516,6 +4112,204 @@ func NewListRejectionsRequest(server string, params *ListRejectionsParams) (*htt
 	return req, nil
 }
 
+// NewGetBestBenchmarkRequest constructs an http.Request for the GetBestBenchmark method
+func NewGetBestBenchmarkRequest(server string, params *GetBestBenchmarkParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/benchmarks/best")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Slo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "slo", *params.Slo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCheapestBenchmarkRequest constructs an http.Request for the GetCheapestBenchmark method
+func NewGetCheapestBenchmarkRequest(server string, params *GetCheapestBenchmarkParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/benchmarks/cheapest")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Slo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "slo", *params.Slo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCompareBenchmarksRequest constructs an http.Request for the CompareBenchmarks method
+func NewCompareBenchmarksRequest(server string, params *CompareBenchmarksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/benchmarks/compare")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Slo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "slo", *params.Slo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetBreakerRequest constructs an http.Request for the GetBreaker method
 func NewGetBreakerRequest(server string) (*http.Request, error) {
 	var err error
@@ -3822,6 +4616,108 @@ func NewDeleteEnrolmentTokenRequest(server string, token TokenId) (*http.Request
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListOffersRequest constructs an http.Request for the ListOffers method
+func NewListOffersRequest(server string, params *ListOffersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/inventory")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Provider != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider", *params.Provider, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.GpuType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "gpu_type", *params.GpuType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.GpuName != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "gpu_name", *params.GpuName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MinVram != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "min_vram", *params.MinVram, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MaxPrice != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "max_price", *params.MaxPrice, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "number", Format: "double"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -5589,6 +6485,285 @@ func NewGetServerRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListSessionsRequest constructs an http.Request for the ListSessions method
+func NewListSessionsRequest(server string, params *ListSessionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Provider != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "provider", *params.Provider, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Before != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "before", *params.Before, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, session SessionParameter) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string, session SessionParameter) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewFinishSessionRequest constructs an http.Request for the FinishSession method
+func NewFinishSessionRequest(server string, session SessionParameter) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions/%s/done", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExtendSessionRequest calls the generic ExtendSession builder with application/json body
+func NewExtendSessionRequest(server string, session SessionParameter, body ExtendSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExtendSessionRequestWithBody(server, session, "application/json", bodyReader)
+}
+
+// NewExtendSessionRequestWithBody constructs an http.Request for the ExtendSession method, with any body, and a specified content type
+func NewExtendSessionRequestWithBody(server string, session SessionParameter, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "session", session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions/%s/extend", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListTokensRequest constructs an http.Request for the ListTokens method
 func NewListTokensRequest(server string, params *ListTokensParams) (*http.Request, error) {
 	var err error
@@ -5902,6 +7077,32 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/audit/rejections (the `ListRejections` operationId).
 	ListRejectionsWithResponse(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*ListRejectionsResponse, error)
 
+	// GetBestBenchmarkWithResponse The fastest result
+	//
+	// With `slo` a result counts by the fastest of its loads that keeps every limit as a whole interval; one of which that
+	// is not known is no answer. `404`: there is none.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/benchmarks/best (the `GetBestBenchmark` operationId).
+	GetBestBenchmarkWithResponse(ctx context.Context, params *GetBestBenchmarkParams, reqEditors ...RequestEditorFn) (*GetBestBenchmarkResponse, error)
+
+	// GetCheapestBenchmarkWithResponse The result whose output tokens cost least
+	//
+	// Limits count as for the fastest one. A result without a price is no answer.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/benchmarks/cheapest (the `GetCheapestBenchmark` operationId).
+	GetCheapestBenchmarkWithResponse(ctx context.Context, params *GetCheapestBenchmarkParams, reqEditors ...RequestEditorFn) (*GetCheapestBenchmarkResponse, error)
+
+	// CompareBenchmarksWithResponse The last result of each kind of machine, the cheapest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/benchmarks/compare (the `CompareBenchmarks` operationId).
+	CompareBenchmarksWithResponse(ctx context.Context, params *CompareBenchmarksParams, reqEditors ...RequestEditorFn) (*CompareBenchmarksResponse, error)
+
 	// GetBreakerWithResponse The circuit breaker
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5980,6 +7181,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/enrolment-tokens/{token} (the `DeleteEnrolmentToken` operationId).
 	DeleteEnrolmentTokenWithResponse(ctx context.Context, token TokenId, reqEditors ...RequestEditorFn) (*DeleteEnrolmentTokenResponse, error)
+
+	// ListOffersWithResponse What can be rented now, the cheapest first
+	//
+	// Providers are asked at most once a minute; `fetched_at` says when. A provider that did not answer is in `unknown`:
+	// that it has no offers here says nothing. `503` when none of those that were asked for answered.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/inventory (the `ListOffers` operationId).
+	ListOffersWithResponse(ctx context.Context, params *ListOffersParams, reqEditors ...RequestEditorFn) (*ListOffersResponse, error)
 
 	// LoginWithBodyWithResponse Log a node in
 	//
@@ -6354,6 +7565,78 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/server (the `GetServer` operationId).
 	GetServerWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetServerResponse, error)
 
+	// ListSessionsWithResponse Machines that were rented or are about to be, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
+	ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error)
+
+	// CreateSessionWithBodyWithResponse Rent a machine for some hours
+	//
+	// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+	// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+	// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+	// `409` says that the budget or the account's money is not enough.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// CreateSessionWithResponse Rent a machine for some hours
+	//
+	// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+	// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+	// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+	// `409` says that the budget or the account's money is not enough.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// DeleteSessionWithResponse Destroy a session's machine
+	//
+	// The provider is asked at once, and again by `reap` until the end is proved. A session that has ended stays as it is.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/sessions/{session} (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error)
+
+	// GetSessionWithResponse One session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/sessions/{session} (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*GetSessionResponse, error)
+
+	// FinishSessionWithResponse Say that a session's work is done; its machine is destroyed
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sessions/{session}/done (the `FinishSession` operationId).
+	FinishSessionWithResponse(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*FinishSessionResponse, error)
+
+	// ExtendSessionWithBodyWithResponse Let a session live so many hours from now on
+	//
+	// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+	ExtendSessionWithBodyWithResponse(ctx context.Context, session SessionParameter, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExtendSessionResponse, error)
+
+	// ExtendSessionWithResponse Let a session live so many hours from now on
+	//
+	// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+	ExtendSessionWithResponse(ctx context.Context, session SessionParameter, body ExtendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ExtendSessionResponse, error)
+
 	// ListTokensWithResponse API tokens, without their secrets
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6587,6 +7870,171 @@ func (r ListRejectionsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListRejectionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetBestBenchmarkResponseDefaultHeaders the declared response headers of an HTTP default response for GetBestBenchmark
+type GetBestBenchmarkResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetBestBenchmarkResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Benchmark
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetBestBenchmarkResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBestBenchmarkResponse) GetJSON200() *Benchmark {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetBestBenchmarkResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBestBenchmarkResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBestBenchmarkResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBestBenchmarkResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBestBenchmarkResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetCheapestBenchmarkResponseDefaultHeaders the declared response headers of an HTTP default response for GetCheapestBenchmark
+type GetCheapestBenchmarkResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetCheapestBenchmarkResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Benchmark
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetCheapestBenchmarkResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCheapestBenchmarkResponse) GetJSON200() *Benchmark {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetCheapestBenchmarkResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCheapestBenchmarkResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCheapestBenchmarkResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCheapestBenchmarkResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCheapestBenchmarkResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CompareBenchmarksResponseDefaultHeaders the declared response headers of an HTTP default response for CompareBenchmarks
+type CompareBenchmarksResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type CompareBenchmarksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Benchmark
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CompareBenchmarksResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CompareBenchmarksResponse) GetJSON200() *[]Benchmark {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompareBenchmarksResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompareBenchmarksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompareBenchmarksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompareBenchmarksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompareBenchmarksResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6965,6 +8413,61 @@ func (r DeleteEnrolmentTokenResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeleteEnrolmentTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListOffersResponseDefaultHeaders the declared response headers of an HTTP default response for ListOffers
+type ListOffersResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type ListOffersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Offers
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListOffersResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListOffersResponse) GetJSON200() *Offers {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListOffersResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListOffersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListOffersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListOffersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListOffersResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8978,6 +10481,343 @@ func (r GetServerResponse) ContentType() string {
 	return ""
 }
 
+// ListSessionsResponse200Headers the declared response headers of an HTTP 200 response for ListSessions
+type ListSessionsResponse200Headers struct {
+	Link *string
+}
+
+// ListSessionsResponseDefaultHeaders the declared response headers of an HTTP default response for ListSessions
+type ListSessionsResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type ListSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListSessionsResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListSessionsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSessionsResponse) GetJSON200() *[]Session {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSessionsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSessionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSessionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSessionResponseDefaultHeaders the declared response headers of an HTTP default response for CreateSession
+type CreateSessionResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type CreateSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CreateSessionResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSessionResponse) GetJSON201() *Session {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteSessionResponseDefaultHeaders the declared response headers of an HTTP default response for DeleteSession
+type DeleteSessionResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type DeleteSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeleteSessionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSessionResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSessionResponseDefaultHeaders the declared response headers of an HTTP default response for GetSession
+type GetSessionResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type GetSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetSessionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// FinishSessionResponseDefaultHeaders the declared response headers of an HTTP default response for FinishSession
+type FinishSessionResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type FinishSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *FinishSessionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r FinishSessionResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r FinishSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FinishSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FinishSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FinishSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FinishSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ExtendSessionResponseDefaultHeaders the declared response headers of an HTTP default response for ExtendSession
+type ExtendSessionResponseDefaultHeaders struct {
+	RetryAfter *string
+}
+
+type ExtendSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ExtendSessionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExtendSessionResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExtendSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExtendSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExtendSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExtendSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExtendSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListTokensResponseDefaultHeaders the declared response headers of an HTTP default response for ListTokens
 type ListTokensResponseDefaultHeaders struct {
 	RetryAfter *string
@@ -9360,6 +11200,50 @@ func (c *ClientWithResponses) ListRejectionsWithResponse(ctx context.Context, pa
 	return ParseListRejectionsResponse(rsp)
 }
 
+// GetBestBenchmarkWithResponse The fastest result
+//
+// With `slo` a result counts by the fastest of its loads that keeps every limit as a whole interval; one of which that
+// is not known is no answer. `404`: there is none.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/benchmarks/best (the `GetBestBenchmark` operationId).
+func (c *ClientWithResponses) GetBestBenchmarkWithResponse(ctx context.Context, params *GetBestBenchmarkParams, reqEditors ...RequestEditorFn) (*GetBestBenchmarkResponse, error) {
+	rsp, err := c.GetBestBenchmark(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBestBenchmarkResponse(rsp)
+}
+
+// GetCheapestBenchmarkWithResponse The result whose output tokens cost least
+//
+// Limits count as for the fastest one. A result without a price is no answer.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/benchmarks/cheapest (the `GetCheapestBenchmark` operationId).
+func (c *ClientWithResponses) GetCheapestBenchmarkWithResponse(ctx context.Context, params *GetCheapestBenchmarkParams, reqEditors ...RequestEditorFn) (*GetCheapestBenchmarkResponse, error) {
+	rsp, err := c.GetCheapestBenchmark(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCheapestBenchmarkResponse(rsp)
+}
+
+// CompareBenchmarksWithResponse The last result of each kind of machine, the cheapest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/benchmarks/compare (the `CompareBenchmarks` operationId).
+func (c *ClientWithResponses) CompareBenchmarksWithResponse(ctx context.Context, params *CompareBenchmarksParams, reqEditors ...RequestEditorFn) (*CompareBenchmarksResponse, error) {
+	rsp, err := c.CompareBenchmarks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompareBenchmarksResponse(rsp)
+}
+
 // GetBreakerWithResponse The circuit breaker
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9497,6 +11381,22 @@ func (c *ClientWithResponses) DeleteEnrolmentTokenWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseDeleteEnrolmentTokenResponse(rsp)
+}
+
+// ListOffersWithResponse What can be rented now, the cheapest first
+//
+// Providers are asked at most once a minute; `fetched_at` says when. A provider that did not answer is in `unknown`:
+// that it has no offers here says nothing. `503` when none of those that were asked for answered.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/inventory (the `ListOffers` operationId).
+func (c *ClientWithResponses) ListOffersWithResponse(ctx context.Context, params *ListOffersParams, reqEditors ...RequestEditorFn) (*ListOffersResponse, error) {
+	rsp, err := c.ListOffers(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListOffersResponse(rsp)
 }
 
 // LoginWithBodyWithResponse Log a node in
@@ -10154,6 +12054,126 @@ func (c *ClientWithResponses) GetServerWithResponse(ctx context.Context, reqEdit
 	return ParseGetServerResponse(rsp)
 }
 
+// ListSessionsWithResponse Machines that were rented or are about to be, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
+func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error) {
+	rsp, err := c.ListSessions(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSessionsResponse(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Rent a machine for some hours
+//
+// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+// `409` says that the budget or the account's money is not enough.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
+// CreateSessionWithResponse Rent a machine for some hours
+//
+// Its cost at most, with the time that `reap` may take to end it, is reserved in the day's budget before the provider
+// is asked, and the provider is asked once. A session ends when its hours have passed, unless it is extended;
+// `assay campaign reap` must run. An offer that is gone is `503` with the type `stale_inventory`: take another one.
+// `409` says that the budget or the account's money is not enough.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
+// DeleteSessionWithResponse Destroy a session's machine
+//
+// The provider is asked at once, and again by `reap` until the end is proved. A session that has ended stays as it is.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/sessions/{session} (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error) {
+	rsp, err := c.DeleteSession(ctx, session, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionResponse(rsp)
+}
+
+// GetSessionWithResponse One session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/sessions/{session} (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*GetSessionResponse, error) {
+	rsp, err := c.GetSession(ctx, session, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionResponse(rsp)
+}
+
+// FinishSessionWithResponse Say that a session's work is done; its machine is destroyed
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sessions/{session}/done (the `FinishSession` operationId).
+func (c *ClientWithResponses) FinishSessionWithResponse(ctx context.Context, session SessionParameter, reqEditors ...RequestEditorFn) (*FinishSessionResponse, error) {
+	rsp, err := c.FinishSession(ctx, session, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFinishSessionResponse(rsp)
+}
+
+// ExtendSessionWithBodyWithResponse Let a session live so many hours from now on
+//
+// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+func (c *ClientWithResponses) ExtendSessionWithBodyWithResponse(ctx context.Context, session SessionParameter, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExtendSessionResponse, error) {
+	rsp, err := c.ExtendSessionWithBody(ctx, session, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExtendSessionResponse(rsp)
+}
+
+// ExtendSessionWithResponse Let a session live so many hours from now on
+//
+// At most until `longest_at`, for which money was reserved. `409`: it is being ended, or has ended.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sessions/{session}/extend (the `ExtendSession` operationId).
+func (c *ClientWithResponses) ExtendSessionWithResponse(ctx context.Context, session SessionParameter, body ExtendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ExtendSessionResponse, error) {
+	rsp, err := c.ExtendSession(ctx, session, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExtendSessionResponse(rsp)
+}
+
 // ListTokensWithResponse API tokens, without their secrets
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10406,6 +12426,144 @@ func ParseListRejectionsResponse(rsp *http.Response) (*ListRejectionsResponse, e
 	switch {
 	case true:
 		var headers ListRejectionsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetBestBenchmarkResponse parses an HTTP response from a GetBestBenchmarkWithResponse call
+func ParseGetBestBenchmarkResponse(rsp *http.Response) (*GetBestBenchmarkResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBestBenchmarkResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Benchmark
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetBestBenchmarkResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetCheapestBenchmarkResponse parses an HTTP response from a GetCheapestBenchmarkWithResponse call
+func ParseGetCheapestBenchmarkResponse(rsp *http.Response) (*GetCheapestBenchmarkResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCheapestBenchmarkResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Benchmark
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetCheapestBenchmarkResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCompareBenchmarksResponse parses an HTTP response from a CompareBenchmarksWithResponse call
+func ParseCompareBenchmarksResponse(rsp *http.Response) (*CompareBenchmarksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompareBenchmarksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Benchmark
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers CompareBenchmarksResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -10724,6 +12882,52 @@ func ParseDeleteEnrolmentTokenResponse(rsp *http.Response) (*DeleteEnrolmentToke
 	switch {
 	case true:
 		var headers DeleteEnrolmentTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListOffersResponse parses an HTTP response from a ListOffersWithResponse call
+func ParseListOffersResponse(rsp *http.Response) (*ListOffersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListOffersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Offers
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListOffersResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -12447,6 +14651,292 @@ func ParseGetServerResponse(rsp *http.Response) (*GetServerResponse, error) {
 	return response, nil
 }
 
+// ParseListSessionsResponse parses an HTTP response from a ListSessionsWithResponse call
+func ParseListSessionsResponse(rsp *http.Response) (*ListSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListSessionsResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListSessionsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers CreateSessionResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSessionResponse parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionResponse(rsp *http.Response) (*DeleteSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeleteSessionResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionResponse parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionResponse(rsp *http.Response) (*GetSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetSessionResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseFinishSessionResponse parses an HTTP response from a FinishSessionWithResponse call
+func ParseFinishSessionResponse(rsp *http.Response) (*FinishSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FinishSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers FinishSessionResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExtendSessionResponse parses an HTTP response from a ExtendSessionWithResponse call
+func ParseExtendSessionResponse(rsp *http.Response) (*ExtendSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExtendSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ExtendSessionResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListTokensResponse parses an HTTP response from a ListTokensWithResponse call
 func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12732,6 +15222,15 @@ type ServerInterface interface {
 	// ListRejections Requests of nobody known that were refused, as counts
 	// (GET /api/v1/audit/rejections)
 	ListRejections(w http.ResponseWriter, r *http.Request, params ListRejectionsParams)
+	// GetBestBenchmark The fastest result
+	// (GET /api/v1/benchmarks/best)
+	GetBestBenchmark(w http.ResponseWriter, r *http.Request, params GetBestBenchmarkParams)
+	// GetCheapestBenchmark The result whose output tokens cost least
+	// (GET /api/v1/benchmarks/cheapest)
+	GetCheapestBenchmark(w http.ResponseWriter, r *http.Request, params GetCheapestBenchmarkParams)
+	// CompareBenchmarks The last result of each kind of machine, the cheapest first
+	// (GET /api/v1/benchmarks/compare)
+	CompareBenchmarks(w http.ResponseWriter, r *http.Request, params CompareBenchmarksParams)
 	// GetBreaker The circuit breaker
 	// (GET /api/v1/breaker)
 	GetBreaker(w http.ResponseWriter, r *http.Request)
@@ -12753,6 +15252,9 @@ type ServerInterface interface {
 	// DeleteEnrolmentToken Take an enrolment token back
 	// (DELETE /api/v1/enrolment-tokens/{token})
 	DeleteEnrolmentToken(w http.ResponseWriter, r *http.Request, token TokenId)
+	// ListOffers What can be rented now, the cheapest first
+	// (GET /api/v1/inventory)
+	ListOffers(w http.ResponseWriter, r *http.Request, params ListOffersParams)
 	// Login Log a node in
 	// (POST /api/v1/login)
 	Login(w http.ResponseWriter, r *http.Request)
@@ -12864,6 +15366,24 @@ type ServerInterface interface {
 	// GetServer Who the server is, and what time it has
 	// (GET /api/v1/server)
 	GetServer(w http.ResponseWriter, r *http.Request)
+	// ListSessions Machines that were rented or are about to be, newest first
+	// (GET /api/v1/sessions)
+	ListSessions(w http.ResponseWriter, r *http.Request, params ListSessionsParams)
+	// CreateSession Rent a machine for some hours
+	// (POST /api/v1/sessions)
+	CreateSession(w http.ResponseWriter, r *http.Request)
+	// DeleteSession Destroy a session's machine
+	// (DELETE /api/v1/sessions/{session})
+	DeleteSession(w http.ResponseWriter, r *http.Request, session SessionParameter)
+	// GetSession One session
+	// (GET /api/v1/sessions/{session})
+	GetSession(w http.ResponseWriter, r *http.Request, session SessionParameter)
+	// FinishSession Say that a session's work is done; its machine is destroyed
+	// (POST /api/v1/sessions/{session}/done)
+	FinishSession(w http.ResponseWriter, r *http.Request, session SessionParameter)
+	// ExtendSession Let a session live so many hours from now on
+	// (POST /api/v1/sessions/{session}/extend)
+	ExtendSession(w http.ResponseWriter, r *http.Request, session SessionParameter)
 	// ListTokens API tokens, without their secrets
 	// (GET /api/v1/tokens)
 	ListTokens(w http.ResponseWriter, r *http.Request, params ListTokensParams)
@@ -13060,6 +15580,144 @@ func (siw *ServerInterfaceWrapper) ListRejections(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// GetBestBenchmark operation middleware
+func (siw *ServerInterfaceWrapper) GetBestBenchmark(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetBestBenchmarkParams
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "slo" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "slo", r.URL.Query(), &params.Slo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "slo"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "slo", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBestBenchmark(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetCheapestBenchmark operation middleware
+func (siw *ServerInterfaceWrapper) GetCheapestBenchmark(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetCheapestBenchmarkParams
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "slo" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "slo", r.URL.Query(), &params.Slo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "slo"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "slo", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetCheapestBenchmark(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CompareBenchmarks operation middleware
+func (siw *ServerInterfaceWrapper) CompareBenchmarks(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CompareBenchmarksParams
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", r.URL.Query(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "model"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "model", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "slo" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "slo", r.URL.Query(), &params.Slo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "slo"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "slo", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CompareBenchmarks(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetBreaker operation middleware
 func (siw *ServerInterfaceWrapper) GetBreaker(w http.ResponseWriter, r *http.Request) {
 
@@ -13225,6 +15883,91 @@ func (siw *ServerInterfaceWrapper) DeleteEnrolmentToken(w http.ResponseWriter, r
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteEnrolmentToken(w, r, token)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListOffers operation middleware
+func (siw *ServerInterfaceWrapper) ListOffers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOffersParams
+
+	// ------------- Optional query parameter "provider" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider", r.URL.Query(), &params.Provider, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "gpu_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "gpu_type", r.URL.Query(), &params.GpuType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "gpu_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "gpu_type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "gpu_name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "gpu_name", r.URL.Query(), &params.GpuName, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "gpu_name"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "gpu_name", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "min_vram" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "min_vram", r.URL.Query(), &params.MinVram, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "min_vram"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "min_vram", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "max_price" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "max_price", r.URL.Query(), &params.MaxPrice, runtime.BindQueryParameterOptions{Type: "number", Format: "double"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "max_price"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "max_price", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListOffers(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -14443,6 +17186,196 @@ func (siw *ServerInterfaceWrapper) GetServer(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListSessions operation middleware
+func (siw *ServerInterfaceWrapper) ListSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSessionsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "provider" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "provider", r.URL.Query(), &params.Provider, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "provider"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "provider", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", r.URL.Query(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "before"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "before", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSessions(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSession operation middleware
+func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSession(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteSession operation middleware
+func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "session" -------------
+	var session SessionParameter
+
+	err = runtime.BindStyledParameterWithOptions("simple", "session", r.PathValue("session"), &session, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "session", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteSession(w, r, session)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSession operation middleware
+func (siw *ServerInterfaceWrapper) GetSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "session" -------------
+	var session SessionParameter
+
+	err = runtime.BindStyledParameterWithOptions("simple", "session", r.PathValue("session"), &session, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "session", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSession(w, r, session)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// FinishSession operation middleware
+func (siw *ServerInterfaceWrapper) FinishSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "session" -------------
+	var session SessionParameter
+
+	err = runtime.BindStyledParameterWithOptions("simple", "session", r.PathValue("session"), &session, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "session", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FinishSession(w, r, session)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExtendSession operation middleware
+func (siw *ServerInterfaceWrapper) ExtendSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "session" -------------
+	var session SessionParameter
+
+	err = runtime.BindStyledParameterWithOptions("simple", "session", r.PathValue("session"), &session, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "session", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExtendSession(w, r, session)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListTokens operation middleware
 func (siw *ServerInterfaceWrapper) ListTokens(w http.ResponseWriter, r *http.Request) {
 
@@ -14759,6 +17692,16 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/measurements", wrapper.CreateMeasurement)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/measurements/{measurement}", wrapper.CancelMeasurement)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/measurements/{measurement}", wrapper.GetMeasurement)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/inventory", wrapper.ListOffers)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sessions", wrapper.ListSessions)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sessions", wrapper.CreateSession)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/sessions/{session}", wrapper.DeleteSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sessions/{session}", wrapper.GetSession)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sessions/{session}/done", wrapper.FinishSession)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sessions/{session}/extend", wrapper.ExtendSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/benchmarks/best", wrapper.GetBestBenchmark)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/benchmarks/cheapest", wrapper.GetCheapestBenchmark)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/benchmarks/compare", wrapper.CompareBenchmarks)
 
 	return m
 }
@@ -14909,6 +17852,135 @@ type ListRejectionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListRejectionsdefaultApplicationProblemPlusJSONResponse) VisitListRejectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBestBenchmarkRequestObject struct {
+	Params GetBestBenchmarkParams
+}
+
+type GetBestBenchmarkResponseObject interface {
+	VisitGetBestBenchmarkResponse(w http.ResponseWriter) error
+}
+
+type GetBestBenchmark200JSONResponse Benchmark
+
+func (response GetBestBenchmark200JSONResponse) VisitGetBestBenchmarkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBestBenchmarkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetBestBenchmarkdefaultApplicationProblemPlusJSONResponse) VisitGetBestBenchmarkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCheapestBenchmarkRequestObject struct {
+	Params GetCheapestBenchmarkParams
+}
+
+type GetCheapestBenchmarkResponseObject interface {
+	VisitGetCheapestBenchmarkResponse(w http.ResponseWriter) error
+}
+
+type GetCheapestBenchmark200JSONResponse Benchmark
+
+func (response GetCheapestBenchmark200JSONResponse) VisitGetCheapestBenchmarkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCheapestBenchmarkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetCheapestBenchmarkdefaultApplicationProblemPlusJSONResponse) VisitGetCheapestBenchmarkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareBenchmarksRequestObject struct {
+	Params CompareBenchmarksParams
+}
+
+type CompareBenchmarksResponseObject interface {
+	VisitCompareBenchmarksResponse(w http.ResponseWriter) error
+}
+
+type CompareBenchmarks200JSONResponse []Benchmark
+
+func (response CompareBenchmarks200JSONResponse) VisitCompareBenchmarksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareBenchmarksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CompareBenchmarksdefaultApplicationProblemPlusJSONResponse) VisitCompareBenchmarksResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15203,6 +18275,49 @@ type DeleteEnrolmentTokendefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response DeleteEnrolmentTokendefaultApplicationProblemPlusJSONResponse) VisitDeleteEnrolmentTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOffersRequestObject struct {
+	Params ListOffersParams
+}
+
+type ListOffersResponseObject interface {
+	VisitListOffersResponse(w http.ResponseWriter) error
+}
+
+type ListOffers200JSONResponse Offers
+
+func (response ListOffers200JSONResponse) VisitListOffersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOffersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListOffersdefaultApplicationProblemPlusJSONResponse) VisitListOffersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16865,6 +19980,275 @@ func (response GetServerdefaultApplicationProblemPlusJSONResponse) VisitGetServe
 	return err
 }
 
+type ListSessionsRequestObject struct {
+	Params ListSessionsParams
+}
+
+type ListSessionsResponseObject interface {
+	VisitListSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListSessions200ResponseHeaders struct {
+	Link *string
+}
+
+type ListSessions200JSONResponse struct {
+	Body    []Session
+	Headers ListSessions200ResponseHeaders
+}
+
+func (response ListSessions200JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSessionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListSessionsdefaultApplicationProblemPlusJSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSessionRequestObject struct {
+	Body *CreateSessionJSONRequestBody
+}
+
+type CreateSessionResponseObject interface {
+	VisitCreateSessionResponse(w http.ResponseWriter) error
+}
+
+type CreateSession201JSONResponse Session
+
+func (response CreateSession201JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CreateSessiondefaultApplicationProblemPlusJSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSessionRequestObject struct {
+	Session SessionParameter `json:"session"`
+}
+
+type DeleteSessionResponseObject interface {
+	VisitDeleteSessionResponse(w http.ResponseWriter) error
+}
+
+type DeleteSession200JSONResponse Session
+
+func (response DeleteSession200JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response DeleteSessiondefaultApplicationProblemPlusJSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionRequestObject struct {
+	Session SessionParameter `json:"session"`
+}
+
+type GetSessionResponseObject interface {
+	VisitGetSessionResponse(w http.ResponseWriter) error
+}
+
+type GetSession200JSONResponse Session
+
+func (response GetSession200JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetSessiondefaultApplicationProblemPlusJSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FinishSessionRequestObject struct {
+	Session SessionParameter `json:"session"`
+}
+
+type FinishSessionResponseObject interface {
+	VisitFinishSessionResponse(w http.ResponseWriter) error
+}
+
+type FinishSession200JSONResponse Session
+
+func (response FinishSession200JSONResponse) VisitFinishSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FinishSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response FinishSessiondefaultApplicationProblemPlusJSONResponse) VisitFinishSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExtendSessionRequestObject struct {
+	Session SessionParameter `json:"session"`
+	Body    *ExtendSessionJSONRequestBody
+}
+
+type ExtendSessionResponseObject interface {
+	VisitExtendSessionResponse(w http.ResponseWriter) error
+}
+
+type ExtendSession200JSONResponse Session
+
+func (response ExtendSession200JSONResponse) VisitExtendSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExtendSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ExtendSessiondefaultApplicationProblemPlusJSONResponse) VisitExtendSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTokensRequestObject struct {
 	Params ListTokensParams
 }
@@ -17135,6 +20519,15 @@ type StrictServerInterface interface {
 	// ListRejections Requests of nobody known that were refused, as counts
 	// (GET /api/v1/audit/rejections)
 	ListRejections(ctx context.Context, request ListRejectionsRequestObject) (ListRejectionsResponseObject, error)
+	// GetBestBenchmark The fastest result
+	// (GET /api/v1/benchmarks/best)
+	GetBestBenchmark(ctx context.Context, request GetBestBenchmarkRequestObject) (GetBestBenchmarkResponseObject, error)
+	// GetCheapestBenchmark The result whose output tokens cost least
+	// (GET /api/v1/benchmarks/cheapest)
+	GetCheapestBenchmark(ctx context.Context, request GetCheapestBenchmarkRequestObject) (GetCheapestBenchmarkResponseObject, error)
+	// CompareBenchmarks The last result of each kind of machine, the cheapest first
+	// (GET /api/v1/benchmarks/compare)
+	CompareBenchmarks(ctx context.Context, request CompareBenchmarksRequestObject) (CompareBenchmarksResponseObject, error)
 	// GetBreaker The circuit breaker
 	// (GET /api/v1/breaker)
 	GetBreaker(ctx context.Context, request GetBreakerRequestObject) (GetBreakerResponseObject, error)
@@ -17156,6 +20549,9 @@ type StrictServerInterface interface {
 	// DeleteEnrolmentToken Take an enrolment token back
 	// (DELETE /api/v1/enrolment-tokens/{token})
 	DeleteEnrolmentToken(ctx context.Context, request DeleteEnrolmentTokenRequestObject) (DeleteEnrolmentTokenResponseObject, error)
+	// ListOffers What can be rented now, the cheapest first
+	// (GET /api/v1/inventory)
+	ListOffers(ctx context.Context, request ListOffersRequestObject) (ListOffersResponseObject, error)
 	// Login Log a node in
 	// (POST /api/v1/login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
@@ -17267,6 +20663,24 @@ type StrictServerInterface interface {
 	// GetServer Who the server is, and what time it has
 	// (GET /api/v1/server)
 	GetServer(ctx context.Context, request GetServerRequestObject) (GetServerResponseObject, error)
+	// ListSessions Machines that were rented or are about to be, newest first
+	// (GET /api/v1/sessions)
+	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
+	// CreateSession Rent a machine for some hours
+	// (POST /api/v1/sessions)
+	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
+	// DeleteSession Destroy a session's machine
+	// (DELETE /api/v1/sessions/{session})
+	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
+	// GetSession One session
+	// (GET /api/v1/sessions/{session})
+	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
+	// FinishSession Say that a session's work is done; its machine is destroyed
+	// (POST /api/v1/sessions/{session}/done)
+	FinishSession(ctx context.Context, request FinishSessionRequestObject) (FinishSessionResponseObject, error)
+	// ExtendSession Let a session live so many hours from now on
+	// (POST /api/v1/sessions/{session}/extend)
+	ExtendSession(ctx context.Context, request ExtendSessionRequestObject) (ExtendSessionResponseObject, error)
 	// ListTokens API tokens, without their secrets
 	// (GET /api/v1/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
@@ -17400,6 +20814,84 @@ func (sh *strictHandler) ListRejections(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListRejectionsResponseObject); ok {
 		if err := validResponse.VisitListRejectionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBestBenchmark operation middleware
+func (sh *strictHandler) GetBestBenchmark(w http.ResponseWriter, r *http.Request, params GetBestBenchmarkParams) {
+	var request GetBestBenchmarkRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBestBenchmark(ctx, request.(GetBestBenchmarkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBestBenchmark")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBestBenchmarkResponseObject); ok {
+		if err := validResponse.VisitGetBestBenchmarkResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetCheapestBenchmark operation middleware
+func (sh *strictHandler) GetCheapestBenchmark(w http.ResponseWriter, r *http.Request, params GetCheapestBenchmarkParams) {
+	var request GetCheapestBenchmarkRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCheapestBenchmark(ctx, request.(GetCheapestBenchmarkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCheapestBenchmark")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetCheapestBenchmarkResponseObject); ok {
+		if err := validResponse.VisitGetCheapestBenchmarkResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CompareBenchmarks operation middleware
+func (sh *strictHandler) CompareBenchmarks(w http.ResponseWriter, r *http.Request, params CompareBenchmarksParams) {
+	var request CompareBenchmarksRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CompareBenchmarks(ctx, request.(CompareBenchmarksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompareBenchmarks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CompareBenchmarksResponseObject); ok {
+		if err := validResponse.VisitCompareBenchmarksResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17595,6 +21087,32 @@ func (sh *strictHandler) DeleteEnrolmentToken(w http.ResponseWriter, r *http.Req
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(DeleteEnrolmentTokenResponseObject); ok {
 		if err := validResponse.VisitDeleteEnrolmentTokenResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListOffers operation middleware
+func (sh *strictHandler) ListOffers(w http.ResponseWriter, r *http.Request, params ListOffersParams) {
+	var request ListOffersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListOffers(ctx, request.(ListOffersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListOffers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListOffersResponseObject); ok {
+		if err := validResponse.VisitListOffersResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -18634,6 +22152,174 @@ func (sh *strictHandler) GetServer(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetServerResponseObject); ok {
 		if err := validResponse.VisitGetServerResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSessions operation middleware
+func (sh *strictHandler) ListSessions(w http.ResponseWriter, r *http.Request, params ListSessionsParams) {
+	var request ListSessionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSessions(ctx, request.(ListSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSessions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSessionsResponseObject); ok {
+		if err := validResponse.VisitListSessionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSession operation middleware
+func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request) {
+	var request CreateSessionRequestObject
+
+	var body CreateSessionJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSession(ctx, request.(CreateSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSessionResponseObject); ok {
+		if err := validResponse.VisitCreateSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteSession operation middleware
+func (sh *strictHandler) DeleteSession(w http.ResponseWriter, r *http.Request, session SessionParameter) {
+	var request DeleteSessionRequestObject
+
+	request.Session = session
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSession(ctx, request.(DeleteSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteSessionResponseObject); ok {
+		if err := validResponse.VisitDeleteSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSession operation middleware
+func (sh *strictHandler) GetSession(w http.ResponseWriter, r *http.Request, session SessionParameter) {
+	var request GetSessionRequestObject
+
+	request.Session = session
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSession(ctx, request.(GetSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSessionResponseObject); ok {
+		if err := validResponse.VisitGetSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// FinishSession operation middleware
+func (sh *strictHandler) FinishSession(w http.ResponseWriter, r *http.Request, session SessionParameter) {
+	var request FinishSessionRequestObject
+
+	request.Session = session
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.FinishSession(ctx, request.(FinishSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FinishSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(FinishSessionResponseObject); ok {
+		if err := validResponse.VisitFinishSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExtendSession operation middleware
+func (sh *strictHandler) ExtendSession(w http.ResponseWriter, r *http.Request, session SessionParameter) {
+	var request ExtendSessionRequestObject
+
+	request.Session = session
+
+	var body ExtendSessionJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExtendSession(ctx, request.(ExtendSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExtendSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExtendSessionResponseObject); ok {
+		if err := validResponse.VisitExtendSessionResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -74,6 +74,18 @@ var access = map[string]rule{
 	"getMeasurement":    {people: api.RoleViewer},
 	"cancelMeasurement": {people: api.RoleOperator, audit: true},
 
+	// Rented machines have no owner: they are the network's, and so is the money.
+	"listOffers":           {people: api.RoleViewer, all: true, waits: true},
+	"listSessions":         {people: api.RoleViewer, all: true},
+	"getSession":           {people: api.RoleViewer, all: true},
+	"createSession":        {people: api.RoleOperator, all: true, bytes: 16 * kib, audit: true, waits: true},
+	"deleteSession":        {people: api.RoleOperator, all: true, audit: true, waits: true},
+	"finishSession":        {people: api.RoleOperator, all: true, audit: true, waits: true},
+	"extendSession":        {people: api.RoleOperator, all: true, bytes: kib, audit: true},
+	"getBestBenchmark":     {people: api.RoleViewer, all: true},
+	"getCheapestBenchmark": {people: api.RoleViewer, all: true},
+	"compareBenchmarks":    {people: api.RoleViewer, all: true},
+
 	"createEnrolmentToken": {people: api.RoleOperator, bytes: 4 * kib, audit: true},
 	"listEnrolmentTokens":  {people: api.RoleOperator},
 	"deleteEnrolmentToken": {people: api.RoleOperator, audit: true},

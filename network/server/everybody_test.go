@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // path fills in an operation's path.
 func (op operation) filled(node string) string {
 	return strings.NewReplacer(
-		"{node}", node, "{command}", someID, "{report}", someID, "{token}", someID, "{person}", someID, "{transition}", someID, "{measurement}", someID,
+		"{node}", node, "{command}", someID, "{report}", someID, "{token}", someID, "{person}", someID, "{transition}", someID, "{measurement}", someID, "{session}", "abc-def",
 		"{key}", strings.Repeat("a", 64),
 	).Replace(op.path)
 }
@@ -36,6 +37,8 @@ func (op operation) sample() (mediaType string, body []byte) {
 		"createEnrolmentToken": `{"owner":"theirs"}`,
 		"createToken":          `{"role":"admin","name":"mine"}`,
 		"resetBreaker":         `{"reason":"a test"}`,
+		"createSession":        `{"offer_id":"vast:1","ssh_public_key":"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBxM","hours":1}`,
+		"extendSession":        `{"hours":1}`,
 		"createMeasurement":    `{"nodes":["` + someID + `"],"mode":"together","reason":"a test"}`,
 		"enrol":                `{"token":"x","proof":"e30K"}`,
 		"createNonce":          `{"node":"` + someID + `"}`,
@@ -150,7 +153,7 @@ func testMalformed(t *testing.T, n *network) {
 		media, _ := op.sample()
 		if strings.Contains(op.path, "{") {
 			bad := strings.NewReplacer("{node}", node.id).Replace(op.path)
-			for _, p := range []string{"{command}", "{report}", "{token}", "{person}", "{transition}", "{key}", "{measurement}"} {
+			for _, p := range []string{"{command}", "{report}", "{token}", "{person}", "{transition}", "{key}", "{measurement}", "{session}"} {
 				bad = strings.ReplaceAll(bad, p, "no%20id%00")
 			}
 			if strings.Contains(bad, "no%20id") {
@@ -165,7 +168,7 @@ func testMalformed(t *testing.T, n *network) {
 			}
 			for _, v := range []string{"%00", "-1", "1e9", "999999999999999999999999", "1&" + p.name + "=2"} {
 				got := n.do(op.method, op.filled(node.id)+"?"+p.name+"="+v, token, media, []byte("version: 1\n"))
-				if (p.name == "owner" || p.name == "model") && (v == "-1" || strings.HasPrefix(v, "1e9") || strings.HasPrefix(v, "99")) {
+				if slices.Contains([]string{"owner", "model", "provider", "gpu_type", "gpu_name"}, p.name) && (v == "-1" || strings.HasPrefix(v, "1e9") || strings.HasPrefix(v, "99")) {
 					continue // a name like any other
 				}
 				if got.status != 400 {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -83,6 +84,11 @@ func (p parameter) check(given []string) error {
 		v = json.Number(given[0])
 		if given[0] == "" || strings.Trim(strings.TrimPrefix(given[0], "-"), "0123456789") != "" || len(given[0]) > 18 {
 			return errors.New("it is no whole number")
+		}
+	case "number":
+		v = json.Number(given[0])
+		if _, err := strconv.ParseFloat(given[0], 64); err != nil || strings.Trim(given[0], "-.0123456789") != "" || len(given[0]) > 18 {
+			return errors.New("it is no number")
 		}
 	case "boolean":
 		if given[0] != "true" && given[0] != "false" {

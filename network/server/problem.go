@@ -22,6 +22,7 @@ type refusal struct {
 	status int
 	detail string
 	retry  time.Duration // when to ask again; zero: not said
+	kind   string        // a problem that programs tell apart; empty: its status says all
 }
 
 func (r *refusal) Error() string { return r.detail }
@@ -66,7 +67,11 @@ func writeProblem(w http.ResponseWriter, id string, r *refusal) {
 	}
 	h.Set("Content-Type", "application/problem+json")
 	detail := foreign.Line(r.detail, maxDetail)
-	p := api.Problem{Type: "about:blank", Title: http.StatusText(r.status), Status: r.status, Detail: &detail, Instance: &id}
+	kind := "about:blank"
+	if r.kind != "" {
+		kind = r.kind
+	}
+	p := api.Problem{Type: kind, Title: http.StatusText(r.status), Status: r.status, Detail: &detail, Instance: &id}
 	b, err := json.Marshal(p)
 	if err != nil { // strings and a number: there is nothing that could fail
 		b = []byte(`{"type":"about:blank","title":"error","status":500}`)

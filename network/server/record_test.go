@@ -41,6 +41,7 @@ func recording(t *testing.T) *network {
 	t.Helper()
 	n := sqlite(t)
 	n.server.o.Decider, n.server.o.Rules = keeping{store: n.store}, keeping{store: n.store}
+	n.server.o.Rentals, n.server.o.Renting = rack(), rack()
 	return n
 }
 
@@ -108,6 +109,14 @@ func TestEveryMutationIsRecorded(t *testing.T) {
 			}
 		},
 		"cancelMeasurement": ended(measurement(rotated)),
+		"createSession": func() {
+			n.ask(201, "POST", "/api/v1/sessions", n.admin, api.NewSession{OfferId: "vast:" + words, Hours: 1, SshPublicKey: "ssh-ed25519 AAAA " + words}, nil)
+		},
+		"extendSession": func() {
+			n.ask(200, "POST", "/api/v1/sessions/abc-5/extend", n.admin, api.ExtendSessionJSONRequestBody{Hours: 1}, nil)
+		},
+		"finishSession": func() { n.ask(200, "POST", "/api/v1/sessions/abc-5/done", n.admin, nil, nil) },
+		"deleteSession": func() { n.ask(200, "DELETE", "/api/v1/sessions/abc-5", n.admin, nil, nil) },
 		"resetBreaker": func() {
 			n.ask(200, "PUT", "/api/v1/breaker", n.admin, api.ResetBreakerJSONRequestBody{Reason: words}, nil)
 		},

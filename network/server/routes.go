@@ -83,6 +83,17 @@ func routeOf(t routing.Target, objectives []assay.Objective) api.Route {
 // parseSLO reads objectives with commas between them, of figures that are kept of
 // a report.
 func parseSLO(slo string) ([]assay.Objective, error) {
+	out, err := parseObjectives(slo)
+	for _, o := range out {
+		if _, err := figureOf(o, &assay.PerformanceMetrics{}); err != nil {
+			return nil, err
+		}
+	}
+	return out, err
+}
+
+// parseObjectives reads objectives with commas between them.
+func parseObjectives(slo string) ([]assay.Objective, error) {
 	if slo == "" {
 		return nil, nil
 	}
@@ -90,9 +101,6 @@ func parseSLO(slo string) ([]assay.Objective, error) {
 	for _, text := range strings.Split(slo, ",") {
 		o, err := assay.ParseObjective(text)
 		if err != nil {
-			return nil, err
-		}
-		if _, err := figureOf(o, &assay.PerformanceMetrics{}); err != nil {
 			return nil, err
 		}
 		out = append(out, o)

@@ -29,7 +29,7 @@ func TestRealNetworkSchemathesis(t *testing.T) {
 	}
 	defer objects.Close()
 	n := sqlite(t, func(o *Options) {
-		o.Decider, o.Rules, o.Evidence = agreeable{}, agreeable{}, objects
+		o.Decider, o.Rules, o.Evidence, o.Rentals, o.Renting = agreeable{}, agreeable{}, objects, rack(), rack()
 	})
 	node := n.enrol("ours")
 	// Ids that are made up are of nobody: the document names one that is there too.

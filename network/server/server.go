@@ -39,6 +39,8 @@ type Options struct {
 	Evidence Evidence // nil: reports are refused
 	Decider  Decider  // nil: actions are refused
 	Rules    Rules    // nil: policies cannot be tested
+	Rentals  Rentals  // nil: nothing is known of rented machines
+	Renting  Renting  // nil: none are rented here
 	// Ready says what else must be well for requests to be served; nil: nothing.
 	Ready func(context.Context) error
 	// Metrics adds to the page, and Decisions what was decided; nil: nothing.

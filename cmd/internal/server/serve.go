@@ -35,6 +35,7 @@ type serveFlags struct {
 	signIn      signInFlags
 	agent       agentFlags
 	outside     outsideFlags
+	rental      rentalFlags
 }
 
 func (f *serveFlags) register(fs *pflag.FlagSet) {
@@ -52,6 +53,7 @@ func (f *serveFlags) register(fs *pflag.FlagSet) {
 	f.signIn.register(fs)
 	f.agent.register(fs)
 	f.outside.register(fs)
+	f.rental.register(fs)
 }
 
 // limit is a rate with the burst that the default one has, in proportion.
@@ -110,6 +112,12 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 		Version: cli.Release, Log: cli.Log(ctx), Heartbeat: f.heartbeat, MaxUnpublished: waiting,
 		AddressRate: limit(f.addressRate, server.DefaultAddressRate), PersonRate: limit(f.personRate, server.DefaultPersonRate), NodeRate: limit(f.nodeRate, server.DefaultNodeRate),
 	}
+	rented, err := f.rental.open(ctx, db)
+	if err != nil {
+		return err
+	}
+	defer rented.close()
+	rented.add(&o)
 	checks, agent, err := f.agent.open(ctx)
 	if err != nil {
 		return err
@@ -152,12 +160,16 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer end()
-	if checks == nil {
-		return serve(ctx, s, w.decider, look, h, l)
+	run := func(ctx context.Context) error { return serve(ctx, s, w.decider, look, h, l) }
+	if checks != nil {
+		agent.Table = s.Routes()
+		fmt.Fprintf(out, "agent checks are answered at %s\n", checks.Addr())
+		alone := run
+		run = func(ctx context.Context) error {
+			return beside(ctx, func(ctx context.Context) error { return agent.Serve(ctx, checks) }, alone)
+		}
 	}
-	agent.Table = s.Routes()
-	fmt.Fprintf(out, "agent checks are answered at %s\n", checks.Addr())
-	return beside(ctx, func(ctx context.Context) error { return agent.Serve(ctx, checks) }, func(ctx context.Context) error { return serve(ctx, s, w.decider, look, h, l) })
+	return f.rental.compat(ctx, s, out, run)
 }
 
 // beside runs both until one fails or ctx ends.
