@@ -36,7 +36,7 @@ func reference(root *cobra.Command, pages fs.FS) (map[string][]byte, error) {
 // index is the page that leads to the others.
 func index(root *cobra.Command) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Reference\n\n"+made+"\n## Commands\n\n| command | |\n| --- | --- |\n", "help")
+	fmt.Fprintf(&b, "# Reference\n\n"+made+"\n## Commands\n\n| command | what it does |\n| --- | --- |\n", "help")
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() {
 			fmt.Fprintf(&b, "| [`%s`](%s.md) | %s |\n", c.CommandPath(), c.Name(), prose(c.Short))
@@ -89,7 +89,7 @@ func help(b *strings.Builder, cmd *cobra.Command) {
 		fence(b, cmd.Example)
 	}
 	if cmd.HasAvailableSubCommands() {
-		b.WriteString("| command | |\n| --- | --- |\n")
+		b.WriteString("| command | what it does |\n| --- | --- |\n")
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() {
 				fmt.Fprintf(b, "| [`%s`](#%s) | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), prose(c.Short))
@@ -129,7 +129,7 @@ func cell(text string) string {
 // formatsPage lists the JSON Schemas by what they say of themselves.
 func formatsPage(pages fs.FS) ([]byte, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Formats\n\n"+made+"\n[The pages of the formats](../formats/) explain each member.\n\n| schema | of what | |\n| --- | --- | --- |\n", "schemas")
+	fmt.Fprintf(&b, "# Formats\n\n"+made+"\n[The pages of the formats](../formats/) explain each member.\n\n| schema | of what | description |\n| --- | --- | --- |\n", "schemas")
 	names, err := fs.Glob(pages, "formats/schema/*.json")
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func apiPage(pages fs.FS) ([]byte, error) {
 	fmt.Fprintf(&b, "# API\n\n"+made+"\n[openapi.yaml](../api/openapi.yaml) is the document itself, with every parameter, answer and schema.\n\n%s\n", "API document", strings.TrimSpace(doc.Info.Description))
 	for _, tag := range doc.Tags {
 		if len(rows[tag.Name]) > 0 {
-			fmt.Fprintf(&b, "\n## %s\n\n| operation | | |\n| --- | --- | --- |\n%s", prose(tag.Description), strings.Join(rows[tag.Name], ""))
+			fmt.Fprintf(&b, "\n## %s\n\n| operation | summary | description |\n| --- | --- | --- |\n%s", prose(tag.Description), strings.Join(rows[tag.Name], ""))
 		}
 	}
 	return []byte(b.String()), nil

@@ -75,7 +75,12 @@ if (asked) {
 const pages = document.querySelector("nav details");
 if (matchMedia("(max-width:800px)").matches) pages.open = false;
 // What is wider than the page is scrolled by keys too.
-for (const wide of document.querySelectorAll("main pre, main table")) {
-	if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
+function reachable() {
+	for (const block of document.querySelectorAll("main pre, main table")) {
+		if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
+		else block.removeAttribute("tabindex");
+	}
 }
+addEventListener("load", reachable);
+addEventListener("resize", reachable);
 })();
