@@ -38,7 +38,7 @@ func OpenMaster(path string) (*Master, error) {
 	}
 	secret := make([]byte, masterBytes)
 	_, _ = rand.Read(secret) // it never fails
-	err = disk.Create(path, 0o600, disk.Bytes([]byte(hex.EncodeToString(secret)+"\n")))
+	err = disk.CreateWhole(path, 0o600, disk.Bytes([]byte(hex.EncodeToString(secret)+"\n")))
 	if err != nil && !errors.Is(err, fs.ErrExist) { // another process was first: its secret counts
 		return nil, fmt.Errorf("make the master key: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -39,6 +40,34 @@ func TestKeysDeriveFromMasterAndLabel(t *testing.T) {
 	}
 	if _, err := OpenMaster(path); err == nil || !strings.Contains(err.Error(), "no master key") {
 		t.Errorf("a file without a key: %v", err)
+	}
+}
+
+// Workers that begin at once have one secret, and none meets half of a file.
+func TestWorkersThatBeginAtOnceHaveOneSecret(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "master")
+	var mu sync.Mutex
+	keys := map[string]bool{}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			m, err := OpenMaster(path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			key, err := m.PublicKey("i1-c1-1")
+			mu.Lock()
+			defer mu.Unlock()
+			if keys[key] = true; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	files, err := os.ReadDir(filepath.Dir(path))
+	if len(keys) != 1 || err != nil || len(files) != 1 {
+		t.Errorf("%d keys, %d files, %v", len(keys), len(files), err)
 	}
 }
 

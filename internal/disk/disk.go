@@ -156,6 +156,17 @@ func Create(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return nil
 }
 
+// CreateWhole is Create for a file that others look for: it is there with all of its
+// content or not at all, also when this process is killed on the way.
+func CreateWhole(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	dir := filepath.Dir(path)
+	draft := filepath.Join(dir, tempName(filepath.Base(path)))
+	if err := Create(draft, mode, write); err != nil {
+		return err
+	}
+	return errors.Join(os.Link(draft, path), os.Remove(draft), SyncDir(dir))
+}
+
 // Bytes writes b, for the functions above.
 func Bytes(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {

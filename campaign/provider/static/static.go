@@ -155,23 +155,13 @@ func (c *Cloud) Create(ctx context.Context, o provider.Order) (provider.Instance
 	if err != nil {
 		return provider.Instance{}, fmt.Errorf("%w: %w", provider.ErrNotSent, err)
 	}
-	switch err := c.put(m.Name, cl.ID, b); {
+	switch err := disk.CreateWhole(c.path(m.Name), 0o600, disk.Bytes(b)); {
 	case errors.Is(err, fs.ErrExist):
 		return provider.Instance{}, fmt.Errorf("%w: machine %s is in use", provider.ErrNoCapacity, m.Name)
 	case err != nil:
 		return provider.Instance{}, fmt.Errorf("claim machine %s: %w", m.Name, err)
 	}
 	return cl.instance(m), nil
-}
-
-// put makes a claim's file as a whole: written under another name, and linked, which
-// fails where there is one. A process that is killed on the way leaves no claim.
-func (c *Cloud) put(machine, id string, b []byte) error {
-	draft := filepath.Join(c.c.Dir, id+".draft")
-	if err := disk.Create(draft, 0o600, disk.Bytes(b)); err != nil {
-		return err
-	}
-	return errors.Join(os.Link(draft, c.path(machine)), os.Remove(draft))
 }
 
 func (c *Cloud) machine(name string) (Machine, bool) {
