@@ -3,6 +3,7 @@ package reap
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -135,6 +136,32 @@ func TestLostWhileTheListIsRetired(t *testing.T) {
 	s.rounds(t, i.Label, store.Ended)
 	if s.alive() != 0 {
 		t.Error("it lives")
+	}
+}
+
+// A create for which there was no turn was not sent, and is called again under its
+// label.
+func TestACreateWithoutATurn(t *testing.T) {
+	s := newScene(t, Options{}, whole)
+	s.cloud.wait = func(ctx context.Context, c provider.Call) error {
+		if c != provider.CallCreate {
+			return nil
+		}
+		<-ctx.Done()
+		return fmt.Errorf("%w: wait for a turn: %w", provider.ErrNotSent, ctx.Err())
+	}
+	i := s.intend(t, "c-0", "1", time.Minute)
+	n, err := s.renter.Create(t.Context(), provider.Order{Label: i.Label})
+	if !errors.Is(err, provider.ErrNotSent) || n.ID != "" {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	if i, err = s.store.Intent(t.Context(), i.Label); err != nil || i.State != store.Intended || i.Reserved.Nano == 0 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	s.cloud.wait = nil
+	n, err = s.renter.Create(t.Context(), provider.Order{Label: i.Label})
+	if err != nil || n.ID != "1" || s.alive() != 1 {
+		t.Errorf("%+v, %v; %d alive", n, err, s.alive())
 	}
 }
 

@@ -103,6 +103,8 @@ func (r *Renter) outcome(ctx context.Context, c Cloud, i store.Intent, n provide
 	switch {
 	case err == nil:
 		err = fmt.Errorf("%w: create gave neither an instance nor an error", provider.ErrMalformed)
+	case errors.Is(err, provider.ErrNotSent) && errors.Is(err, context.DeadlineExceeded): // nobody had a turn
+		return n, errors.Join(err, r.store.Uncall(ctx, i.Label))
 	case errors.Is(err, provider.ErrNotSent):
 		return n, errors.Join(err, r.store.End(ctx, i.Label, err.Error(), false))
 	case errors.Is(err, provider.ErrNoCapacity), errors.Is(err, provider.ErrNoMoney), errors.Is(err, provider.ErrKey):

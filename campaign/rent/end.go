@@ -54,14 +54,23 @@ func (r *Renter) Look(ctx context.Context, name string) (store.Found, error) {
 }
 
 // lookOlder looks, unless somebody did so within a time: a list is a limited call, and
-// serves everybody.
+// serves everybody. Of several here who want a look at once one looks.
 func (r *Renter) lookOlder(ctx context.Context, name string, age time.Duration) error {
-	looked, err := r.store.Looked(ctx, name)
+	now, err := r.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	now, err := r.store.Now(ctx)
-	if err != nil || now.Sub(looked) < age {
+	from := now.Add(-age) // one that begins while this waits is good too
+	if looked, err := r.store.Looked(ctx, name); err != nil || looked.After(from) {
+		return err
+	}
+	select {
+	case r.looking[name] <- struct{}{}:
+		defer func() { <-r.looking[name] }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if looked, err := r.store.Looked(ctx, name); err != nil || looked.After(from) {
 		return err
 	}
 	_, err = r.Look(ctx, name)

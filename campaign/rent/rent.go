@@ -53,7 +53,9 @@ type Options struct {
 type Renter struct {
 	store  *store.Store
 	clouds map[string]Cloud
-	o      Options
+	// looking is held by who looks at a cloud.
+	looking map[string]chan struct{}
+	o       Options
 }
 
 // ErrLost says that create may or may not have made an instance, and that no list has
@@ -75,9 +77,10 @@ func New(s *store.Store, clouds []Cloud, o Options) *Renter {
 	if o.Step == nil {
 		o.Step = func(string) {}
 	}
-	r := &Renter{store: s, clouds: map[string]Cloud{}, o: o}
+	r := &Renter{store: s, clouds: map[string]Cloud{}, looking: map[string]chan struct{}{}, o: o}
 	for _, c := range clouds {
 		r.clouds[c.Traits.Name] = c
+		r.looking[c.Traits.Name] = make(chan struct{}, 1)
 	}
 	return r
 }

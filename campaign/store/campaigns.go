@@ -175,6 +175,17 @@ func (s *Store) Cells(ctx context.Context, campaign string) (cells []Cell, err e
 	return cells, err
 }
 
+// NextCells lists at most so many cells of a campaign that have one of the statuses
+// and come after a number, in the matrix' order.
+func (s *Store) NextCells(ctx context.Context, campaign string, after, most int, statuses ...string) (cells []Cell, err error) {
+	err = s.view(ctx, "list the next cells of campaign "+campaign, func(q database.Query) error {
+		cells, err = database.All(ctx, q, scanCell, "SELECT "+cellColumns+" WHERE campaign = $1 AND number > $2 AND "+s.db.Any("status", 3)+" ORDER BY number LIMIT $4",
+			campaign, after, s.db.List(statuses), most)
+		return err
+	})
+	return cells, err
+}
+
 // SetCell says how far a cell has come.
 func (s *Store) SetCell(ctx context.Context, id string, p Progress) error {
 	return s.one(ctx, "set the progress of cell "+id, func(q database.Query) error {

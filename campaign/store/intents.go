@@ -85,7 +85,7 @@ type Terms struct {
 
 // Intend commits an intent with a new label and its reservation. It is refused where
 // an instance of the cell may still live (ErrAlive), the cell has had the offer
-// (ErrOffer), the money is not enough (ErrCap) or the provider is not to be used
+// (ErrOffer) or another one has it (ErrBusy), the money is not enough (ErrCap) or the provider is not to be used
 // (ErrHeld).
 func (s *Store) Intend(ctx context.Context, t Terms) (i Intent, err error) {
 	if t.Reserve.Nano < 0 || t.Lease <= 0 || t.Life < t.Lease {
@@ -153,7 +153,8 @@ func (s *Store) mayIntend(ctx context.Context, q database.Query, i *Intent, t Te
 	return caps, s.cellFree(ctx, q, t, i.Made)
 }
 
-// offerFree refuses an offer that the cell has had, and a machine that is bad.
+// offerFree refuses an offer that the cell has had or another one has, and a machine
+// that is bad.
 func (s *Store) offerFree(ctx context.Context, q database.Query, t Terms) error {
 	var n int
 	if !t.Again {
@@ -170,7 +171,22 @@ func (s *Store) offerFree(ctx context.Context, q database.Query, t Terms) error 
 	if n > 0 && t.Machine != "" {
 		return fmt.Errorf("%w: machine %s is marked as bad", ErrOffer, foreign.Line(t.Machine, 80))
 	}
-	return nil
+	return s.offerUnused(ctx, q, t)
+}
+
+// offerUnused refuses an offer that another cell has, where it is one machine: the
+// provider would refuse it, and a try be lost. An offer without a machine is many.
+func (s *Store) offerUnused(ctx context.Context, q database.Query, t Terms) error {
+	if t.Machine == "" {
+		return nil
+	}
+	var n int
+	err := q.QueryRowContext(ctx, `SELECT count(*) FROM intents WHERE provider = $1 AND state <> 'ended' AND state <> 'unproved' AND offer = $2 AND cell <> $3`,
+		t.Provider, t.Offer, t.Cell).Scan(&n)
+	if err == nil && n > 0 {
+		return fmt.Errorf("%w: %s", ErrBusy, foreign.Line(t.Offer, 80))
+	}
+	return err
 }
 
 // cellFree refuses while another instance of the cell may live: one that was not
@@ -190,6 +206,11 @@ func (s *Store) cellFree(ctx context.Context, q database.Query, t Terms, now tim
 		return err
 	}
 	return fmt.Errorf("%w: %s is %s", ErrAlive, label, state)
+}
+
+// Held says why nothing may be created at a provider now (ErrHeld); nil: it may.
+func (s *Store) Held(ctx context.Context, name string) error {
+	return s.view(ctx, "see whether "+name+" may be used", func(q database.Query) error { return s.held(ctx, q, name) })
 }
 
 // held refuses a provider that refuses to destroy something, or whose list is not

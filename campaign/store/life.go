@@ -33,6 +33,19 @@ func (s *Store) Call(ctx context.Context, label string) error {
 	})
 }
 
+// Uncall notes that create was not called after all, since no request was sent: it may
+// be called again.
+func (s *Store) Uncall(ctx context.Context, label string) error {
+	return s.one(ctx, "note that create was not called for "+label, func(q database.Query) error {
+		n, err := affected(q.ExecContext(ctx, `UPDATE intents SET state = 'intended', called_at = NULL
+			WHERE label = $1 AND state = 'creating' AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.label = $1)`, label))
+		if err == nil && n == 0 {
+			return ErrLease
+		}
+		return err
+	})
+}
+
 // Renew prolongs a lease to now + d, and not beyond the longest life. ErrLease: it
 // has ended, and reap may have begun to destroy.
 func (s *Store) Renew(ctx context.Context, label string, d time.Duration) (until time.Time, err error) {

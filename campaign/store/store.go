@@ -45,6 +45,8 @@ var (
 	// ErrOffer: this cell has tried the offer before, or its machine is marked as bad.
 	// Take another one.
 	ErrOffer = errors.New("the offer is not to be tried again")
+	// ErrBusy: another cell has the machine of this offer. Take another offer, or wait.
+	ErrBusy = errors.New("another cell has the offer")
 	// ErrAlive: an instance of this cell may be alive. End it first.
 	ErrAlive = errors.New("an instance of this cell may still be alive")
 	// ErrHeld: nothing may be created at this provider now. The message says why.

@@ -54,6 +54,59 @@ func testCampaigns(t *testing.T, s *Store) {
 	}
 }
 
+func testNextCells(t *testing.T, s *Store) {
+	campaign(t, s, "c", 5, 1, 1, 1)
+	must(t, s.SetCell(t.Context(), "c-1", Progress{Status: "failed"}))
+	must(t, s.SetCell(t.Context(), "c-2", Progress{Status: "running"}))
+	next := func(after, most int) (ids []string) {
+		for _, c := range got[[]Cell](t)(s.NextCells(t.Context(), "c", after, most, "pending", "running")) {
+			ids = append(ids, c.ID)
+		}
+		return ids
+	}
+	equal(t, "the first two", next(-1, 2), []string{"c-0", "c-2"})
+	equal(t, "those after", next(2, 10), []string{"c-3", "c-4"})
+	equal(t, "after the last", next(4, 10), []string(nil))
+}
+
+// An offer that is one machine is one cell's until that has given it back; one that is
+// many machines is everybody's.
+func testBusyOffer(t *testing.T, s *Store) {
+	campaign(t, s, "c", 2, 100, 100, 100)
+	of := func(cell, machine string) Terms {
+		x := terms(cell, "1")
+		x.Machine = machine
+		return x
+	}
+	i := got[Intent](t)(s.Intend(t.Context(), of("c-0", "m1")))
+	_, err := s.Intend(t.Context(), of("c-1", "m1"))
+	want(t, err, ErrBusy)
+	must(t, s.End(t.Context(), i.Label, "", false))
+	i = got[Intent](t)(s.Intend(t.Context(), of("c-1", "m1")))
+	must(t, s.End(t.Context(), i.Label, "", false))
+
+	campaign(t, s, "d", 2, 100, 100, 100)
+	got[Intent](t)(s.Intend(t.Context(), of("d-0", "")))
+	got[Intent](t)(s.Intend(t.Context(), of("d-1", "")))
+}
+
+// A create that was not sent may be called again; one that was seen to have happened
+// may not.
+func testUncall(t *testing.T, s *Store) {
+	campaign(t, s, "c", 1, 10, 10, 10)
+	i := got[Intent](t)(s.Intend(t.Context(), terms("c-0", "1")))
+	want(t, s.Uncall(t.Context(), i.Label), ErrLease) // nobody has called it
+	must(t, s.Call(t.Context(), i.Label))
+	must(t, s.Uncall(t.Context(), i.Label))
+	if i = got[Intent](t)(s.Intent(t.Context(), i.Label)); i.State != Intended || !i.Called.IsZero() || i.Reserved != dollars(2.5) {
+		t.Errorf("%+v", i)
+	}
+	must(t, s.Call(t.Context(), i.Label))
+	got[Intent](t)(s.Created(t.Context(), i.Label, provider.Instance{ID: "501", Label: i.Label}))
+	want(t, s.Uncall(t.Context(), i.Label), ErrLease)
+	equal(t, "state", state(t, s, i.Label), Live)
+}
+
 // From intent to settled money, as it should be.
 func testLife(t *testing.T, s *Store) {
 	campaign(t, s, "c", 1, 10, 10, 10)

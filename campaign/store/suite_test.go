@@ -25,6 +25,9 @@ import (
 var checks = map[string]func(*testing.T, *Store){
 	"installation":             testInstallation,
 	"campaigns":                testCampaigns,
+	"next cells":               testNextCells,
+	"one cell an offer":        testBusyOffer,
+	"a create that was unsent": testUncall,
 	"a life":                   testLife,
 	"caps":                     testCaps,
 	"caps race":                testCapsRace,
