@@ -57,6 +57,14 @@ type Limits struct {
 	End time.Duration
 }
 
+// stages are the limits by stage, in seconds.
+func (l Limits) stages() map[Stage]float64 {
+	return map[Stage]float64{
+		Provision: l.Provision.Seconds(), Setup: l.Setup.Seconds(), Load: l.Load.Seconds(),
+		Benchmark: l.Benchmark.Seconds(), Collect: l.Collect.Seconds(),
+	}
+}
+
 // Life is how long a machine lives if every stage takes its limit.
 func (l Limits) Life() time.Duration {
 	return l.Provision + l.Setup + l.Load + l.Benchmark + l.Collect + l.End

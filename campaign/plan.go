@@ -40,7 +40,9 @@ type Planned struct {
 	Memory *Need `json:"memory"`
 	// LifeSeconds is the longest life of a machine for one try.
 	LifeSeconds float64 `json:"life_seconds,omitempty"`
-	Cost        *Cost   `json:"cost"` // null: not priced
+	// StageSeconds is the longest time of each stage.
+	StageSeconds map[Stage]float64 `json:"stage_seconds,omitempty"`
+	Cost         *Cost             `json:"cost"` // null: not priced
 	// Unpriced says why it has no cost although prices were asked for.
 	Unpriced string `json:"unpriced,omitempty"`
 }
@@ -169,7 +171,8 @@ func (m Matrix) plan(ctx context.Context, one member, stock *shelf, h History) P
 	if why := need.refusal(model, load); why != "" {
 		return skip("%s", why)
 	}
-	out.LifeSeconds = m.limitsOf(engine, need.Weights).Life().Round(time.Second).Seconds()
+	limits := m.limitsOf(engine, need.Weights)
+	out.LifeSeconds, out.StageSeconds = limits.Life().Round(time.Second).Seconds(), limits.stages()
 	if stock.from == nil || out.Unpriced != "" {
 		return out
 	}

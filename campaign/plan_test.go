@@ -149,6 +149,13 @@ func TestCostsByHand(t *testing.T) {
 	if c.Offers != 3 || p.Cells[0].LifeSeconds != 3600 {
 		t.Errorf("%+v %v", c, p.Cells[0].LifeSeconds)
 	}
+	life := read(t, priced).Limits.End.Seconds()
+	for _, stage := range Stages() {
+		life += p.Cells[0].StageSeconds[stage]
+	}
+	if life != 3600 || p.Cells[0].StageSeconds[Provision] <= 0 {
+		t.Errorf("the stages' limits %v and the end's are not a life", p.Cells[0].StageSeconds)
+	}
 	sum := p.Cells[0].Cost.Bound.Nano + p.Cells[1].Cost.Bound.Nano
 	if p.Cost.Bound.Nano != sum || p.Cost.Largest != p.Cells[1].Cost.Reserve || p.Cost.Unpriced != 0 || len(p.Warnings) != 0 {
 		t.Errorf("%+v %q", p.Cost, p.Warnings)
