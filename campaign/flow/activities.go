@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 
 	"github.com/assay-bench/assay/campaign"
@@ -37,6 +39,9 @@ type Activities struct {
 	Take node.Limits
 	// Order completes an order: image, disk and the script that starts the dead man.
 	Order func(cell store.Cell, o provider.Order, lease time.Duration) provider.Order
+
+	offers shared[[]provider.Offer]
+	lists  shared[[]provider.Instance]
 }
 
 // Rented is what an intent was made for.
@@ -70,8 +75,58 @@ func (a *Activities) Intend(ctx context.Context, ref Ref) (Rented, error) {
 			}
 		}
 	}
-	r, err := a.choose(ctx, j)
-	return r, coded(err)
+	defer beating(ctx)()
+	patience, stop := context.WithTimeout(ctx, within(ctx))
+	defer stop()
+	for {
+		r, err := a.choose(ctx, j)
+		if err == nil || !a.passes(patience, j, err) {
+			return r, coded(err)
+		}
+	}
+}
+
+// passes waits for what stands in the way of an intent, where that goes by itself: a
+// provider that does not destroy, or whose list is not believed; money that others have
+// reserved; offers that other cells have. It reports whether to try again.
+func (a *Activities) passes(ctx context.Context, j job, why error) bool {
+	passed := func() bool { return true }
+	switch {
+	case errors.Is(why, store.ErrHeld):
+		passed = func() bool { return !errors.Is(a.Store.Held(ctx, j.cell.Provider), store.ErrHeld) }
+	case errors.Is(why, store.ErrCap):
+		before := a.reserved(ctx, j)
+		if before == 0 {
+			return false // nobody has anything to give back
+		}
+		passed = func() bool { return a.reserved(ctx, j) < before }
+	case !errors.Is(why, store.ErrBusy) && !errors.Is(why, store.ErrAlive):
+		return false
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(paced(10*time.Second, j.settings.Pace)):
+		}
+		if passed() {
+			return true
+		}
+	}
+}
+
+// reserved is what is reserved of the money of a cell's campaign, and of the day.
+func (a *Activities) reserved(ctx context.Context, j job) (nano int64) {
+	now, err := a.Store.Now(ctx)
+	if err != nil {
+		return 0
+	}
+	for scope, name := range map[store.Scope]string{store.OfCampaign: j.ref.Campaign, store.OfDay: now.UTC().Format(time.DateOnly)} {
+		if b, err := a.Store.Budget(ctx, scope, name); err == nil {
+			nano += b.Reserved.Nano
+		}
+	}
+	return nano
 }
 
 // open are the intents of a cell that have no end.
@@ -80,6 +135,10 @@ func (a *Activities) open(ctx context.Context, cell string) ([]store.Intent, err
 	return slices.DeleteFunc(list, func(i store.Intent) bool { return i.State == store.Ended || i.State == store.Unproved }), err
 }
 
+// offersAge is how old the offers may be that a cell chooses from. What other cells
+// have taken meanwhile is in the database.
+const offersAge = 30 * time.Second
+
 // choose takes the cheapest offer that may be tried, by its price and by how far its
 // location is trusted.
 func (a *Activities) choose(ctx context.Context, j job) (Rented, error) {
@@ -87,10 +146,14 @@ func (a *Activities) choose(ctx context.Context, j job) (Rented, error) {
 	if err != nil {
 		return Rented{}, refuse(campaign.CauseKey, err)
 	}
-	offers, err := c.Provider.Offers(ctx, provider.Query{GPU: j.cell.GPU, GPUs: max(1, j.spec.Count), DiskGB: j.settings.DiskGB})
+	q := provider.Query{GPU: j.cell.GPU, GPUs: max(1, j.spec.Count), DiskGB: j.settings.DiskGB}
+	offers, err := a.offers.get(ctx, fmt.Sprint(j.cell.Provider, q), paced(offersAge, j.settings.Pace), func() ([]provider.Offer, error) {
+		return c.Provider.Offers(ctx, q)
+	})
 	if err != nil {
 		return Rented{}, err
 	}
+	offers = slices.Clone(offers)
 	trust, err := a.Store.Confidence(ctx, j.cell.Provider)
 	if err != nil {
 		return Rented{}, err
@@ -103,7 +166,7 @@ func (a *Activities) choose(ctx context.Context, j job) (Rented, error) {
 	if j.spec.Memory != nil {
 		w.Down += j.spec.Memory.Weights
 	}
-	refused := errors.New("the provider has none")
+	refused, busy := errors.New("the provider has none"), error(nil)
 	for _, o := range offers {
 		if hour := j.settings.HourCap; hour > 0 && o.Price.Hour.Nano > hour {
 			continue
@@ -113,10 +176,18 @@ func (a *Activities) choose(ctx context.Context, j job) (Rented, error) {
 		switch {
 		case err == nil:
 			return Rented{j.ref, i.Label, o}, nil
+		case errors.Is(err, store.ErrBusy):
+			busy = err
 		case !errors.Is(err, store.ErrOffer):
 			return Rented{}, err
 		}
 		refused = err
+	}
+	if busy == nil && c.Traits.Owned { // only those that are free are offered
+		busy = fmt.Errorf("%w: no machine is free", store.ErrBusy)
+	}
+	if busy != nil {
+		return Rented{}, busy
 	}
 	return Rented{}, refuse(campaign.CauseNoOffer, fmt.Errorf("no offer is left for %s at %s: %w", j.cell.GPU, j.cell.Provider, refused))
 }
@@ -142,8 +213,7 @@ func compareOffers(x, y provider.Offer, trust map[string]float64) int {
 
 // Create rents what was intended.
 func (a *Activities) Create(ctx context.Context, r Rented) error {
-	stop := beating(ctx)
-	defer stop()
+	defer beating(ctx)()
 	cell, err := a.Store.Cell(ctx, r.Cell)
 	if err != nil {
 		return err
@@ -156,8 +226,13 @@ func (a *Activities) Create(ctx context.Context, r Rented) error {
 	if err != nil {
 		return err
 	}
-	o := provider.Order{Label: r.Label, Offer: r.Offer, DiskGB: j.settings.DiskGB, SSHKey: key}
-	n, err := a.Rent.Create(ctx, a.Order(cell, o, j.settings.Lease))
+	o := a.Order(cell, provider.Order{Label: r.Label, Offer: r.Offer, DiskGB: j.settings.DiskGB, SSHKey: key}, j.settings.Lease)
+	patience, stop := context.WithTimeout(ctx, within(ctx))
+	defer stop()
+	n, err := a.Rent.Create(ctx, o)
+	for a.unsent(patience, j, r.Label, err) {
+		n, err = a.Rent.Create(ctx, o)
+	}
 	if errors.Is(err, provider.ErrNoCapacity) {
 		err = errors.Join(err, a.Store.Learn(ctx, cell.Provider, r.Offer.Location, false))
 	}
@@ -165,6 +240,28 @@ func (a *Activities) Create(ctx context.Context, r Rented) error {
 		return nil // an error that comes with an instance is an instance
 	}
 	return coded(err)
+}
+
+// unsent reports whether to call create again, as nothing was sent: the list or the
+// balance could not be read, nobody had a turn, or the provider is held. It waits a
+// while, and keeps the intent.
+func (a *Activities) unsent(ctx context.Context, j job, label string, err error) bool {
+	switch {
+	case !errors.Is(err, provider.ErrNotSent) || errors.Is(err, store.ErrLease) || errors.Is(err, provider.ErrKey) || errors.Is(err, provider.ErrNoMoney):
+		return false
+	case errors.Is(err, store.ErrHeld):
+		if !a.passes(ctx, j, err) {
+			return false
+		}
+	default:
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(paced(3*time.Second, j.settings.Pace)):
+		}
+	}
+	_, err = a.Rent.Renew(ctx, label, j.settings.Lease)
+	return err == nil
 }
 
 // beating tells Temporal that an activity is alive, until it is stopped.
@@ -196,7 +293,7 @@ func (a *Activities) reach(ctx context.Context, j *job) (*node.Node, error) {
 	}
 	pause := max(c.Traits.MinInterval[provider.CallGet], paced(3*time.Second, j.settings.Pace))
 	alive := func(ctx context.Context) error {
-		n, err := a.page(ctx, c, j.instance.ID)
+		n, err := a.page(ctx, c, j.instance.ID, pause)
 		switch {
 		case errors.Is(err, provider.ErrGone), err == nil && (n.State == provider.Dead || n.State == provider.Stopped):
 			return refuse(campaign.CauseStopped, fmt.Errorf("%w: %s", errStopped, n.Said))
@@ -238,21 +335,19 @@ func within(ctx context.Context) time.Duration {
 	return time.Until(end) * 9 / 10
 }
 
-// page is what a provider says of one instance.
-func (a *Activities) page(ctx context.Context, c rent.Cloud, id string) (provider.Instance, error) {
-	if g, ok := c.Provider.(provider.Getter); ok {
-		return g.Get(ctx, id)
-	}
-	list, err := c.Provider.List(ctx)
-	if err != nil {
-		return provider.Instance{}, err
-	}
+// page is what a provider says of one instance: in a list that is not older than age
+// and serves all cells, else on its own page, where it has one.
+func (a *Activities) page(ctx context.Context, c rent.Cloud, id string, age time.Duration) (provider.Instance, error) {
+	list, err := a.lists.get(ctx, c.Traits.Name, age, func() ([]provider.Instance, error) { return c.Provider.List(ctx) })
 	for _, n := range list {
 		if n.ID == id {
 			return n, nil
 		}
 	}
-	return provider.Instance{}, errors.New("its list does not have it")
+	if g, ok := c.Provider.(provider.Getter); ok {
+		return g.Get(ctx, id)
+	}
+	return provider.Instance{}, errors.Join(errors.New("its list does not have it"), err)
 }
 
 // Import writes what was collected into the database.
@@ -293,8 +388,7 @@ func (a *Activities) Import(ctx context.Context, ref Ref) error {
 
 // Destroy asks the provider to destroy whatever the cell has.
 func (a *Activities) Destroy(ctx context.Context, ref Ref) error {
-	stop := beating(ctx)
-	defer stop()
+	defer beating(ctx)()
 	open, err := a.open(ctx, ref.Cell)
 	if err != nil {
 		return err
@@ -316,8 +410,7 @@ func (a *Activities) Destroy(ctx context.Context, ref Ref) error {
 // Prove comes back when the end of whatever the cell had is proved, or cannot be and
 // waits for an operator.
 func (a *Activities) Prove(ctx context.Context, ref Ref) error {
-	stop := beating(ctx)
-	defer stop()
+	defer beating(ctx)()
 	open, err := a.open(ctx, ref.Cell)
 	for _, i := range open {
 		if _, e := a.Rent.End(ctx, i.Label, "its try is over", nil); e != nil && !errors.Is(e, provider.ErrUnproved) {
@@ -363,7 +456,7 @@ func (a *Activities) manifest(ctx context.Context, e Ended, c store.Cell) (store
 
 // Pending gives the next cells of a campaign.
 func (a *Activities) Pending(ctx context.Context, n Next) ([]Planned, error) {
-	cells, err := a.Store.Cells(ctx, n.Campaign)
+	cells, err := a.Store.NextCells(ctx, n.Campaign, n.After, n.Most, string(campaign.Pending), string(campaign.Running))
 	if err != nil {
 		return nil, err
 	}
@@ -377,9 +470,6 @@ func (a *Activities) Pending(ctx context.Context, n Next) ([]Planned, error) {
 	}
 	out := []Planned{}
 	for _, l := range cells {
-		if l.Number <= n.After || l.Status != string(campaign.Pending) && l.Status != string(campaign.Running) || len(out) == n.Most {
-			continue
-		}
 		var p campaign.Planned
 		if err := json.Unmarshal([]byte(l.Spec), &p); err != nil {
 			return nil, err
@@ -387,6 +477,49 @@ func (a *Activities) Pending(ctx context.Context, n Next) ([]Planned, error) {
 		out = append(out, Planned{l.ID, l.Number, s.limits(p)})
 	}
 	return out, nil
+}
+
+// Lost gives the cells whose workflows do not run any more. One that has no outcome was
+// terminated from outside: what it rented is given back, and it is recorded as failed.
+func (a *Activities) Lost(ctx context.Context, w Waited) ([]string, error) {
+	defer beating(ctx)()
+	temporal, gone := activity.GetClient(ctx), []string{}
+	for _, cell := range w.Cells {
+		d, err := temporal.DescribeWorkflowExecution(ctx, CellID(cell), "")
+		var none *serviceerror.NotFound
+		switch {
+		case err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+			continue
+		case err != nil && !errors.As(err, &none):
+			return nil, fmt.Errorf("look whether cell %s is under way: %w", cell, err)
+		}
+		if err := a.abandon(ctx, Ref{Campaign: w.Campaign, Cell: cell}); err != nil {
+			return nil, err
+		}
+		gone = append(gone, cell)
+	}
+	return gone, nil
+}
+
+// abandon ends what a cell's workflow has left, unless it came to its own end.
+func (a *Activities) abandon(ctx context.Context, ref Ref) error {
+	c, err := a.Store.Cell(ctx, ref.Cell)
+	if err != nil || c.Status != string(campaign.Pending) && c.Status != string(campaign.Running) {
+		return err
+	}
+	if err := a.Destroy(ctx, ref); err != nil {
+		return err
+	}
+	if err := a.Prove(ctx, ref); err != nil {
+		return err
+	}
+	stage := c.Stage
+	if stage == "" {
+		stage = string(campaign.Provision)
+	}
+	return a.Finish(ctx, Ended{ref, Outcome{
+		Status: string(campaign.Failed), Stage: stage, Cause: string(campaign.CauseKilled), Message: "its workflow was terminated from outside",
+	}})
 }
 
 // Close records that a campaign has ended.

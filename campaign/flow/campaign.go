@@ -16,6 +16,10 @@ const Window = 200
 // continues as new: each makes some ten events, and a history has 51,200 at most.
 const maxStarts = 1000
 
+// lookEvery is how often a campaign looks whether its cells still run. One whose
+// workflow was terminated from outside tells nobody.
+const lookEvery = 5 * time.Minute
+
 // CampaignInput is what a campaign's workflow begins with, or continues with.
 type CampaignInput struct {
 	Campaign string  `json:"campaign"`
@@ -44,6 +48,12 @@ type Planned struct {
 	Limits Limits `json:"limits"`
 }
 
+// Waited are cells of a campaign whose ends nobody has told of.
+type Waited struct {
+	Campaign string   `json:"campaign"`
+	Cells    []string `json:"cells"`
+}
+
 // Closed is what Close is given.
 type Closed struct {
 	Campaign  string `json:"campaign"`
@@ -55,25 +65,29 @@ type run struct {
 	done    workflow.ReceiveChannel
 	started int
 	all     bool // no cell is left to start
+	// looks says that this run looks after cells that were terminated: those of
+	// before did not.
+	looks bool
+	look  workflow.Future // the next of them is due; nil: none is set
 }
 
 // Campaign starts a workflow for each cell, so many at once, and ends when all of
 // them have. Cells outlive it: they give their machines back whatever becomes of the
 // campaign.
 func Campaign(ctx workflow.Context, in CampaignInput) error {
-	workflow.GetVersion(ctx, "campaign", workflow.DefaultVersion, 1)
+	version := workflow.GetVersion(ctx, "campaign", workflow.DefaultVersion, 2)
 	if in.Window <= 0 {
 		in.Window = Window
 	}
 	if in.Starts <= 0 {
 		in.Starts = maxStarts
 	}
-	r := &run{in: in, done: workflow.GetSignalChannel(ctx, doneSignal)}
+	r := &run{in: in, done: workflow.GetSignalChannel(ctx, doneSignal), looks: version >= 2}
 	for ctx.Err() == nil && (!r.all || len(r.in.Running) > 0) {
 		if err := r.fill(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if r.started >= r.in.Starts && !r.all {
+		if r.started >= r.in.Starts && !r.all || r.looks && workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 			r.drain()
 			return workflow.NewContinueAsNewError(ctx, CampaignWorkflow, r.in)
 		}
@@ -138,8 +152,13 @@ func (r *run) ended(cell string) {
 	r.in.Running = slices.DeleteFunc(r.in.Running, func(c string) bool { return c == cell })
 }
 
-// wait waits until a cell has ended, or the campaign is cancelled.
+// wait waits until a cell has ended, or the campaign is cancelled, or it is time to
+// look after those that are under way.
 func (r *run) wait(ctx workflow.Context) {
+	if len(r.in.Running) == 0 {
+		r.drain()
+		return
+	}
 	s := workflow.NewSelector(ctx)
 	s.AddReceive(r.done, func(c workflow.ReceiveChannel, _ bool) {
 		var cell string
@@ -147,10 +166,32 @@ func (r *run) wait(ctx workflow.Context) {
 		r.ended(cell)
 	})
 	s.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-	if len(r.in.Running) > 0 {
-		s.Select(ctx)
+	due := false
+	if r.looks {
+		if r.look == nil {
+			r.look = workflow.NewTimer(ctx, paced(lookEvery, r.in.Pace))
+		}
+		s.AddFuture(r.look, func(workflow.Future) { due = true })
 	}
+	s.Select(ctx)
 	r.drain()
+	if due && len(r.in.Running) > 0 {
+		r.look = nil
+		r.lost(ctx)
+	}
+}
+
+// lost takes cells off the list whose workflows do not run any more, and has what
+// they rented given back.
+func (r *run) lost(ctx workflow.Context) {
+	ctx = workflow.WithActivityOptions(ctx, forever(r.in.Pace))
+	var gone []string
+	if workflow.ExecuteActivity(ctx, stepLost, Waited{r.in.Campaign, r.in.Running}).Get(ctx, &gone) != nil {
+		return // cancelled, or it is looked again
+	}
+	for _, cell := range gone {
+		r.ended(cell)
+	}
 }
 
 // drain takes the signals that are there: they would be lost to a run that
@@ -173,9 +214,7 @@ func (r *run) cancelCells(ctx workflow.Context) {
 		}
 	}
 	for len(r.in.Running) > 0 {
-		var cell string
-		r.done.Receive(ctx, &cell)
-		r.ended(cell)
+		r.wait(ctx)
 	}
 }
 

@@ -24,6 +24,8 @@ type crowd struct {
 	closed          []Closed
 	asked           []Next
 	cellsTakeLonger time.Duration
+	terminated      string // a cell that ends and tells nobody
+	lost            []Waited
 }
 
 func (c *crowd) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
@@ -36,6 +38,10 @@ func (c *crowd) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in CellInput) (Outcome, error) {
 		c.running++
 		c.most = max(c.most, c.running)
+		if in.Cell == c.terminated {
+			c.running--
+			return Outcome{}, nil
+		}
 		err := workflow.Sleep(ctx, time.Minute+c.cellsTakeLonger)
 		c.running--
 		c.ended = append(c.ended, in.Cell)
@@ -53,6 +59,13 @@ func (c *crowd) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		}
 		return out, nil
 	}, activity.RegisterOptions{Name: stepPending})
+	env.RegisterActivityWithOptions(func(_ context.Context, w Waited) (gone []string, _ error) {
+		c.lost = append(c.lost, w)
+		if slices.Contains(w.Cells, c.terminated) {
+			gone = append(gone, c.terminated)
+		}
+		return gone, nil
+	}, activity.RegisterOptions{Name: stepLost})
 	env.RegisterActivityWithOptions(func(_ context.Context, e Closed) error {
 		c.closed = append(c.closed, e)
 		return nil
@@ -132,5 +145,25 @@ func TestCampaignCancelsEachCell(t *testing.T) {
 	}
 	if len(c.ended) != 3 || len(c.cancels) != 3 || !slices.Equal(c.closed, []Closed{{"c", true}}) {
 		t.Errorf("%v ended, %v by cancelling, closed %+v", c.ended, c.cancels, c.closed)
+	}
+}
+
+// A cell whose workflow was terminated tells nobody: the campaign looks now and then,
+// and does not wait for it for ever, neither while it runs nor while it is cancelled.
+func TestCampaignLooksAfterTerminatedCells(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		c := &crowd{cells: 5, terminated: "cell-2", cellsTakeLonger: time.Hour}
+		env := c.env(t)
+		if cancelled {
+			env.OnRequestCancelExternalWorkflow(anything, anything, "").Return(nil) // as of one that is terminated just then
+			env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
+		}
+		env.ExecuteWorkflow(CampaignWorkflow, CampaignInput{Campaign: "c", Window: 4, Tries: 1})
+		if err := env.GetWorkflowError(); !env.IsWorkflowCompleted() || (err != nil) != cancelled {
+			t.Errorf("cancelled %v: %v", cancelled, err)
+		}
+		if !slices.Equal(c.closed, []Closed{{"c", cancelled}}) || len(c.lost) == 0 || !slices.Contains(c.lost[0].Cells, "cell-2") {
+			t.Errorf("cancelled %v: closed %+v, looked after %+v", cancelled, c.closed, c.lost)
+		}
 	}
 }

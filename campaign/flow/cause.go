@@ -37,6 +37,7 @@ func causes() []struct {
 		{store.ErrCap, campaign.CauseBudget, false},
 		{provider.ErrNoMoney, campaign.CauseBudget, false},
 		{store.ErrHeld, campaign.CauseHeld, false},
+		{store.ErrBusy, campaign.CauseCapacity, false},
 		{store.ErrClosed, campaign.CauseCancelled, false},
 		{provider.ErrKey, campaign.CauseKey, false},
 		{provider.ErrNoCapacity, campaign.CauseCapacity, false},

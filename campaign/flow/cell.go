@@ -95,7 +95,7 @@ func (c *cell) giveBack(ctx workflow.Context, ref Ref) {
 // must runs an activity until it has worked. One that fails for good, which only a
 // fault of ours can make it, is begun anew.
 func (c *cell) must(ctx workflow.Context, name string, arg any) {
-	for workflow.ExecuteActivity(c.forever(ctx), name, arg).Get(ctx, nil) != nil {
+	for workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, forever(c.in.Pace)), name, arg).Get(ctx, nil) != nil {
 		_ = workflow.Sleep(ctx, paced(time.Minute, c.in.Pace))
 	}
 }

@@ -55,7 +55,7 @@ type Worker struct{ w worker.Worker }
 // under way, and most of those wait.
 func (c *Client) Work(a *Activities, cells int) (*Worker, error) {
 	w := worker.New(c.temporal, Queue, worker.Options{MaxConcurrentActivityExecutionSize: cells + 10, DisableRegistrationAliasing: true})
-	register(w, a)
+	register(w, a.steps())
 	if err := w.Start(); err != nil {
 		return nil, fmt.Errorf("work on campaigns: %w", err)
 	}
@@ -71,15 +71,20 @@ type registry interface {
 	RegisterActivityWithOptions(a any, o activity.RegisterOptions)
 }
 
-// register names workflows and activities as they are in histories.
-func register(r registry, a *Activities) {
-	r.RegisterWorkflowWithOptions(Cell, workflow.RegisterOptions{Name: CellWorkflow})
-	r.RegisterWorkflowWithOptions(Campaign, workflow.RegisterOptions{Name: CampaignWorkflow})
-	for name, do := range map[string]any{
+// steps are the activities by their names.
+func (a *Activities) steps() map[string]any {
+	return map[string]any{
 		stepIntend: a.Intend, stepCreate: a.Create, stepReach: a.Reach, stepVerify: a.Verify, stepEngine: a.Engine, stepLoad: a.Load,
 		stepBenchmark: a.Benchmark, stepCollect: a.Collect, stepImport: a.Import, stepDestroy: a.Destroy, stepProve: a.Prove,
-		stepFinish: a.Finish, stepPending: a.Pending, stepClose: a.Close,
-	} {
+		stepFinish: a.Finish, stepPending: a.Pending, stepLost: a.Lost, stepClose: a.Close,
+	}
+}
+
+// register names workflows and activities as they are in histories.
+func register(r registry, steps map[string]any) {
+	r.RegisterWorkflowWithOptions(Cell, workflow.RegisterOptions{Name: CellWorkflow})
+	r.RegisterWorkflowWithOptions(Campaign, workflow.RegisterOptions{Name: CampaignWorkflow})
+	for name, do := range steps {
 		r.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 	}
 }

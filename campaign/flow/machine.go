@@ -46,14 +46,17 @@ type Settings struct {
 	Pace float64 `json:"pace,omitempty"`
 }
 
-// limits are how long the stages of a cell may take: as the settings say, or a share
-// of the longest life that was planned.
+// limits are how long the stages of a cell may take: as the settings say, as it was
+// planned, or, for a plan that does not say, the longest life.
 func (s Settings) limits(p campaign.Planned) Limits {
 	l := s.Limits
-	rest := time.Duration(p.LifeSeconds * float64(time.Second))
-	for _, d := range []*time.Duration{&l.Provision, &l.Setup, &l.Load, &l.Benchmark, &l.Collect} {
-		if *d <= 0 {
-			*d = max(rest, time.Minute)
+	for stage, d := range map[campaign.Stage]*time.Duration{
+		campaign.Provision: &l.Provision, campaign.Setup: &l.Setup, campaign.Load: &l.Load, campaign.Benchmark: &l.Benchmark, campaign.Collect: &l.Collect,
+	} {
+		for _, seconds := range []float64{p.StageSeconds[stage], p.LifeSeconds, 60} {
+			if *d <= 0 {
+				*d = time.Duration(seconds * float64(time.Second))
+			}
 		}
 	}
 	return l

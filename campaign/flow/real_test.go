@@ -1,14 +1,11 @@
 package flow
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http/httptest"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -19,34 +16,13 @@ import (
 	"github.com/assay-bench/assay/campaign/provider/vast"
 	"github.com/assay-bench/assay/campaign/rent"
 	"github.com/assay-bench/assay/campaign/sandbox"
+	"github.com/assay-bench/assay/campaign/sandbox/sandboxtest"
 	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/internal/database"
 	"github.com/assay-bench/assay/internal/parttest"
 )
 
 const model = "qwen2:7b"
-
-// machines puts a real sshd behind each instance of a sandbox, with a stub of the
-// GPU's driver and our simulator as its engine.
-func machines(t *testing.T) sandbox.Start {
-	return func(_ context.Context, b sandbox.Boot) (string, int, func(), error) {
-		m := parttest.SSHD(t, b.SSHKey)
-		mib := b.VRAM >> 20
-		m.Program("nvidia-smi", fmt.Sprintf("#!/bin/sh\ncase $1 in\n--query-gpu=*) echo 'NVIDIA GeForce %s, GPU-%s, 550.54.15, %d, %d' ;;\n*) echo 'CUDA Version   : 12.4' ;;\nesac\n", b.GPU, b.ID, mib, mib-400))
-		m.Program("ollama", `#!/bin/sh
-case $1 in
-serve) exec "$HOME/.assay/node" simulate --listen 127.0.0.1:11434 --model `+model+` --like ollama --ttft 20ms --itl 2ms ;;
-list) echo "NAME ID"; echo "`+model+` 0f" ;;
-esac
-`)
-		host, port, err := net.SplitHostPort(m.Address)
-		if err != nil {
-			return "", 0, nil, err
-		}
-		n, err := strconv.Atoi(port)
-		return host, n, m.Kill, err
-	}
-}
 
 // scale is how much faster than ours the sandbox' clock runs.
 const scale = 20
@@ -122,7 +98,7 @@ func (s setting) add(t *testing.T, id string, cells int) {
 // our simulator as the engine: the first machine of one has another GPU.
 func TestRealCampaignRunsAndGivesBack(t *testing.T) {
 	server := parttest.Temporal(t)
-	s := set(t, machines(t))
+	s := set(t, sandboxtest.Machines(t))
 	if err := s.box.Next(sandbox.FaultWrongGPU, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +142,7 @@ func TestRealCampaignRunsAndGivesBack(t *testing.T) {
 		t.Errorf("%d of %d instances live, %d limits were broken: %+v", book.Alive, len(book.Entries), len(book.Violations), book.Violations)
 	}
 	temporal := parttest.Install(t, "temporal")
-	keepHistory(t, temporal, server.URL, CampaignID("c1"), "campaign-1", s.box.Key(sandbox.Vast))
+	keepHistory(t, temporal, server.URL, CampaignID("c1"), "campaign-2", s.box.Key(sandbox.Vast))
 	keepHistory(t, temporal, server.URL, CellID("c1-1"), "cell-1", s.box.Key(sandbox.Vast))
 	keepHistory(t, temporal, server.URL, CellID("c1-2"), "cell-2", s.box.Key(sandbox.Vast))
 }

@@ -27,6 +27,7 @@ const (
 	stepProve     = "Prove"     // until it is proved
 	stepFinish    = "Finish"    // what became of the cell
 	stepPending   = "Pending"   // of a campaign: which cells are next
+	stepLost      = "Lost"      // of a campaign: which cells were terminated from outside
 	stepClose     = "Close"     // of a campaign: it has ended
 )
 
@@ -43,7 +44,7 @@ type step struct {
 
 // steps of a try in their order.
 var steps = []step{
-	{stepIntend, campaign.Provision, 3, false},
+	{stepIntend, campaign.Provision, 3, true},
 	{stepCreate, campaign.Provision, 1, true},
 	{stepReach, campaign.Provision, 3, true},
 	{stepVerify, campaign.Setup, 3, true},
@@ -101,11 +102,11 @@ func (c *cell) options(ctx workflow.Context, s step) workflow.Context {
 }
 
 // forever are the options of what must happen: it is tried until it has.
-func (c *cell) forever(ctx workflow.Context) workflow.Context {
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: Queue, StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: silence(c.in.Pace),
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: paced(time.Minute, c.in.Pace)},
-	})
+func forever(pace float64) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue: Queue, StartToCloseTimeout: 10 * time.Minute, HeartbeatTimeout: silence(pace),
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: paced(time.Minute, pace)},
+	}
 }
 
 // maxMessage bounds what of an error is in a history.
