@@ -5,17 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/assay-bench/assay/campaign/provider"
+	"github.com/assay-bench/assay/campaign/provider/tensordock"
 	"github.com/assay-bench/assay/campaign/provider/vast"
 	"github.com/assay-bench/assay/campaign/rent"
 	"github.com/assay-bench/assay/campaign/sandbox"
@@ -57,49 +60,66 @@ func TestFiftyCampaigns(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	parttest.Figure(t, "money: %d campaigns, %d instances in the book, %d workers killed (%d by kill -9), longest life beyond a lease %.1f s of %d s, longest pair of one cell %.1f s, %d of %d calls too early (on the clouds' clock)",
-		accounts*perAccount, all.instances, all.kills, all.kills9, all.beyond.Seconds()*scale, int((period * scale).Seconds()), all.pair.Seconds()*scale, all.early, all.calls)
+	all.figure(t, fmt.Sprintf("%d campaigns", accounts*perAccount), scale, period)
 }
 
 // sums are figures over all accounts.
 type sums struct {
-	mu                                     sync.Mutex
-	instances, kills, kills9, early, calls int
-	beyond, pair                           time.Duration
+	mu                       sync.Mutex
+	instances, kills, kills9 int
+	early, calls             int
+	orphans, late            int           // that outlived their lease; by more than a period
+	beyond, pair             time.Duration // the longest
+}
+
+// figure prints them, on the clouds' clock.
+func (s *sums) figure(t *testing.T, what string, scale float64, period time.Duration) {
+	t.Helper()
+	parttest.Figure(t, "money: %s, %d instances in the book, %d workers killed (%d by kill -9), %d outlived their lease, %d of them by more than a period of %.0f s, the longest by %.1f s, longest pair of one cell %.1f s, %d of %d calls too early (on the clouds' clock)",
+		what, s.instances, s.kills, s.kills9, s.orphans, s.late, period.Seconds()*scale, s.beyond.Seconds()*scale, s.pair.Seconds()*scale, s.early, s.calls)
 }
 
 func (s *sums) add(o *sums) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.instances, s.kills, s.kills9, s.early, s.calls = s.instances+o.instances, s.kills+o.kills, s.kills9+o.kills9, s.early+o.early, s.calls+o.calls
+	s.orphans, s.late = s.orphans+o.orphans, s.late+o.late
 	s.beyond, s.pair = max(s.beyond, o.beyond), max(s.pair, o.pair)
 }
 
-// account is one sandbox with a database, and all who work on them.
+// account is one sandbox' accounts with a database, and all who work on them.
 type account struct {
-	URL, Key, Database string
+	URL, Database    string
+	Vast, TensorDock string // keys
+	Scale            float64
+	Period           time.Duration // of reap
 
-	store *store.Store
-	cloud rent.Cloud
+	store  *store.Store
+	clouds map[string]rent.Cloud
 }
 
-// open connects to the database and to the cloud.
+// open connects to the database and to the clouds.
 func (a *account) open(ctx context.Context) (closeAll func(), err error) {
 	db, err := database.Open(ctx, "sqlite:"+a.Database)
 	if err != nil {
 		return nil, err
 	}
 	a.store = store.New(db)
-	c := vast.Config{Base: a.URL + sandbox.VastPath, Key: a.Key}
-	a.cloud.Traits = vast.Traits(c).Scaled(scale)
-	c.Wait = a.store.Limits(a.cloud.Traits)
-	a.cloud.Provider = vast.New(c)
+	v := vast.Config{Base: a.URL + sandbox.VastPath, Key: a.Vast}
+	vt, tt := vast.Traits(v).Scaled(a.Scale), tensordock.Traits().Scaled(a.Scale)
+	v.Wait = a.store.Limits(vt)
+	td := tensordock.Config{Base: a.URL + sandbox.TensorDockPath, Key: a.TensorDock, Wait: a.store.Limits(tt)}
+	a.clouds = map[string]rent.Cloud{
+		sandbox.Vast:       {Provider: vast.New(v), Traits: vt},
+		sandbox.TensorDock: {Provider: tensordock.New(td), Traits: tt},
+	}
 	return func() { db.Close() }, a.store.Migrate(ctx)
 }
 
 // renter is one whose steps a worker may die at.
-func (a *account) renter(c rent.Cloud, step func(string)) *rent.Renter {
-	return rent.New(a.store, []rent.Cloud{c}, rent.Options{Period: period, Scale: scale, Timeout: time.Second, Step: step})
+func (a *account) renter(clouds map[string]rent.Cloud, step func(string)) *rent.Renter {
+	timeout := max(time.Second, time.Duration(float64(time.Minute)/a.Scale))
+	return rent.New(a.store, slices.Collect(maps.Values(clouds)), rent.Options{Period: a.Period, Scale: a.Scale, Timeout: timeout, Step: step})
 }
 
 // faults are those of the sandbox' own, and some more of those that cost money.
@@ -116,33 +136,16 @@ func runAccount(t *testing.T, seed uint64) *sums {
 	t.Cleanup(cloud.Close)
 	server := httptest.NewServer(cloud.Handler())
 	t.Cleanup(server.Close)
-	a := &account{URL: server.URL, Key: cloud.Key(sandbox.Vast), Database: filepath.Join(memory(t), "campaign.db")}
-	closeAll, err := a.open(t.Context())
-	must(t, err)
-	t.Cleanup(closeAll)
+	w := newWatch(t, cloud, &account{URL: server.URL, Database: filepath.Join(parttest.MemoryDir(t), "campaign.db"), Scale: scale, Period: period})
 	for n := range perAccount {
-		must(t, addCampaign(t.Context(), a.store, fmt.Sprint("c", n)))
+		must(t, addCampaign(t.Context(), w.a.store, fmt.Sprint("c", n)))
 	}
-
-	// Somebody else's machine in the same account.
-	other, err := bystander(t.Context(), a)
-	must(t, err)
-	w := &watch{t: t, a: a, other: other}
-	var stop context.CancelFunc
-	w.ctx, stop = context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
 	must(t, cloud.Set(faults()))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var background, workers sync.WaitGroup
-	background.Go(func() { w.reap(ctx, seed, &w.rounds, (*Reaper).at) })
-	background.Go(func() { w.reap(ctx, seed+1000, &w.sweeps, (*Reaper).sweep) })
-	background.Go(func() { w.caps(ctx) })
+	end := w.begin(seed)
+	defer end()
+	var workers sync.WaitGroup
 	// For a while the list is retired: it answers, with nothing in it.
-	retire := time.AfterFunc(time.Second, func() { _ = cloud.Set(map[string]float64{sandbox.FaultRetired: 1}) })
-	unretire := time.AfterFunc(2*time.Second, func() { _ = cloud.Set(map[string]float64{sandbox.FaultRetired: 0}) })
-	defer retire.Stop()
-	defer unretire.Stop()
+	defer retire(cloud, time.Second, time.Second)()
 	for n := range perAccount {
 		id, s := fmt.Sprint("c", n), seed<<8+uint64(n)
 		if n == 0 {
@@ -153,38 +156,42 @@ func runAccount(t *testing.T, seed uint64) *sums {
 	}
 	workers.Wait()
 	w.settled()
-	cancel()
-	background.Wait()
+	end()
 	return w.check(cloud.Book())
 }
 
-// memory is a directory that takes no disk's time: with the time scale a disk would be
-// a hundred times as slow as it is.
-func memory(t *testing.T) string {
-	const shm = "/dev/shm"
-	if info, err := os.Stat(shm); err != nil || !info.IsDir() {
-		return t.TempDir()
+// retire has the lists of the clouds answer with nothing in them, after a time and for
+// a while.
+func retire(cloud *sandbox.Sandbox, after, during time.Duration) (stop func()) {
+	set := func(v float64) func() { return func() { _ = cloud.Set(map[string]float64{sandbox.FaultRetired: v}) } }
+	on, off := time.AfterFunc(after, set(1)), time.AfterFunc(after+during, set(0))
+	return func() {
+		on.Stop()
+		off.Stop()
 	}
-	dir, err := os.MkdirTemp(shm, "assay-money-")
-	must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 // bystander rents a machine that is none of ours, before anything goes wrong.
-func bystander(ctx context.Context, a *account) (id string, err error) {
-	offers, err := a.cloud.Provider.Offers(ctx, provider.Query{})
+func bystander(ctx context.Context, c rent.Cloud) (id string, err error) {
+	offers, err := c.Provider.Offers(ctx, provider.Query{})
 	if err != nil || len(offers) == 0 {
 		return "", errors.Join(errors.New("no offers"), err)
 	}
-	n, err := a.cloud.Provider.Create(ctx, provider.Order{Label: "my-notebook", Offer: offers[0], Image: "jupyter", DiskGB: 10})
+	n, err := c.Provider.Create(ctx, provider.Order{Label: "my-notebook", Offer: offers[0], Image: "jupyter", DiskGB: 10, SSHKey: someKey})
 	return n.ID, err
 }
+
+// someKey is a key of machines that nobody signs in to.
+const someKey = "ssh-ed25519 AAAA"
 
 func addCampaign(ctx context.Context, s *store.Store, id string) error {
 	var list []store.Cell
 	for n := range cells {
-		list = append(list, store.Cell{ID: fmt.Sprintf("%s-%d", id, n), Number: n, Provider: "vast", Progress: store.Progress{Status: "pending"}})
+		at := sandbox.Vast
+		if n == cells-1 {
+			at = sandbox.TensorDock
+		}
+		list = append(list, store.Cell{ID: fmt.Sprintf("%s-%d", id, n), Number: n, Provider: at, Progress: store.Progress{Status: "pending"}})
 	}
 	return s.AddCampaign(ctx, store.Campaign{ID: id, Caps: store.Caps{Cell: usd(0.5), Campaign: usd(0.6), Day: usd(4)}}, list)
 }
@@ -202,9 +209,9 @@ type driver struct {
 	deadly float64 // the chance to die at a step
 }
 
-func newDriver(a *account, c rent.Cloud, seed uint64, deadly float64) *driver {
+func newDriver(a *account, clouds map[string]rent.Cloud, seed uint64, deadly float64) *driver {
 	d := &driver{a: a, rand: rand.New(rand.NewPCG(seed, 2)), deadly: deadly}
-	d.renter = a.renter(c, d.step)
+	d.renter = a.renter(clouds, d.step)
 	return d
 }
 
@@ -253,12 +260,12 @@ func (d *driver) cell(ctx context.Context, id string) {
 			return
 		}
 		d.leftovers(ctx, intents)
-		i, offer, err := d.intend(ctx, id)
+		i, offer, err := d.intend(ctx, c)
 		if err != nil {
 			time.Sleep(period / 5) // another offer, or something has to end first
 			continue
 		}
-		n, err := d.renter.Create(ctx, provider.Order{Label: i.Label, Offer: offer, Image: "ollama", DiskGB: 10})
+		n, err := d.renter.Create(ctx, provider.Order{Label: i.Label, Offer: offer, Image: "ollama", DiskGB: 10, SSHKey: someKey})
 		if n.ID != "" && err == nil {
 			d.use(ctx, id, i.Label)
 		}
@@ -291,13 +298,13 @@ func (d *driver) leftovers(ctx context.Context, intents []store.Intent) {
 	}
 }
 
-func (d *driver) intend(ctx context.Context, cell string) (store.Intent, provider.Offer, error) {
-	offers, err := d.a.cloud.Provider.Offers(ctx, provider.Query{MaxOffer: 50})
+func (d *driver) intend(ctx context.Context, c store.Cell) (store.Intent, provider.Offer, error) {
+	offers, err := d.a.clouds[c.Provider].Provider.Offers(ctx, provider.Query{MaxOffer: 50})
 	if err != nil || len(offers) == 0 {
 		return store.Intent{}, provider.Offer{}, errors.Join(errors.New("no offers"), err)
 	}
 	o := offers[int(d.float()*float64(len(offers)))]
-	i, err := d.renter.Intend(ctx, rent.Want{Cell: cell, Provider: "vast", Offer: o, Lease: lease, Life: life, Down: 14e9, Up: 1e8})
+	i, err := d.renter.Intend(ctx, rent.Want{Cell: c.ID, Provider: c.Provider, Offer: o, Lease: lease, Life: life, Down: 14e9, Up: 1e8})
 	return i, o, err
 }
 
@@ -330,7 +337,7 @@ func TestMoneyWorker(t *testing.T) {
 	closeAll, err := c.Account.open(t.Context())
 	must(t, err)
 	defer closeAll()
-	newDriver(&c.Account, c.Account.cloud, c.Seed, 0).run(t.Context(), c.Campaign)
+	newDriver(&c.Account, c.Account.clouds, c.Seed, 0).run(t.Context(), c.Campaign)
 }
 
 // processes runs a worker as a process, kills it some times, and lets the last one end.
@@ -363,7 +370,7 @@ func (w *watch) worker(campaign string, seed uint64) {
 		if n == 3 {
 			deadly = 0
 		}
-		if !newDriver(w.a, rent.Cloud{Provider: observed{w.a.cloud.Provider.(whole3), w}, Traits: w.a.cloud.Traits}, seed+n<<32, deadly).run(w.ctx, campaign) {
+		if !newDriver(w.a, w.observed(), seed+n<<32, deadly).run(w.ctx, campaign) {
 			return
 		}
 		w.kills.Add(1)

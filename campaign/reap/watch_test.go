@@ -4,31 +4,50 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/assay-bench/assay/campaign/provider"
+	"github.com/assay-bench/assay/campaign/provider/tensordock"
+	"github.com/assay-bench/assay/campaign/provider/vast"
+	"github.com/assay-bench/assay/campaign/rent"
 	"github.com/assay-bench/assay/campaign/sandbox"
 	"github.com/assay-bench/assay/campaign/store"
 )
 
-// whole3 is a provider that proves ends.
-type whole3 interface {
-	provider.Provider
-	provider.Getter
-	provider.Balancer
-}
+// observedVast and observedTensorDock look at each create whether it should have been
+// made.
+type (
+	observedVast struct {
+		*vast.Cloud
+		w *watch
+	}
+	observedTensorDock struct {
+		*tensordock.Cloud
+		w *watch
+	}
+)
 
-// observed looks at each create whether it should have been made.
-type observed struct {
-	whole3
-	w *watch
-}
-
-func (o observed) Create(ctx context.Context, order provider.Order) (provider.Instance, error) {
+func (o observedVast) Create(ctx context.Context, order provider.Order) (provider.Instance, error) {
 	o.w.mayCreate(order.Label)
-	return o.whole3.Create(ctx, order)
+	return o.Cloud.Create(ctx, order)
+}
+
+func (o observedTensorDock) Create(ctx context.Context, order provider.Order) (provider.Instance, error) {
+	o.w.mayCreate(order.Label)
+	return o.Cloud.Create(ctx, order)
+}
+
+// observed are the clouds whose creates are looked at.
+func (w *watch) observed() map[string]rent.Cloud {
+	v, td := w.a.clouds[sandbox.Vast], w.a.clouds[sandbox.TensorDock]
+	return map[string]rent.Cloud{
+		sandbox.Vast:       {Provider: observedVast{v.Provider.(*vast.Cloud), w}, Traits: v.Traits},
+		sandbox.TensorDock: {Provider: observedTensorDock{td.Provider.(*tensordock.Cloud), w}, Traits: td.Traits},
+	}
 }
 
 // round is one of reap's.
@@ -37,15 +56,53 @@ type round struct {
 	clean        bool // nothing failed in it, and the list was believed
 }
 
+// rounds are those at one cloud, and the sweeps beside them.
+type rounds struct{ looks, sweeps []round }
+
 // watch sees to what must not happen.
 type watch struct {
 	t             *testing.T
 	ctx           context.Context // of the workers
 	a             *account
-	other         string // somebody else's instance
+	others        map[string]bool // ids of somebody else's instances
 	kills, kills9 atomic.Int64
 
-	rounds, sweeps []round
+	reaped map[string]*rounds // by cloud
+	strict bool               // a period is long enough for what this machine does meanwhile
+}
+
+// newWatch opens an account, in which somebody else has a machine at each cloud.
+func newWatch(t *testing.T, cloud *sandbox.Sandbox, a *account) *watch {
+	t.Helper()
+	a.Vast, a.TensorDock = cloud.Key(sandbox.Vast), cloud.Key(sandbox.TensorDock)
+	closeAll, err := a.open(t.Context())
+	must(t, err)
+	t.Cleanup(closeAll)
+	w := &watch{t: t, a: a, others: map[string]bool{}, reaped: map[string]*rounds{}}
+	for name, c := range a.clouds {
+		id, err := bystander(t.Context(), c)
+		must(t, err)
+		w.others[id], w.reaped[name] = true, &rounds{}
+	}
+	return w
+}
+
+// begin reaps and looks at the caps until end is called; workers have a few minutes.
+func (w *watch) begin(seed uint64) (end func()) {
+	workers, stop := context.WithTimeout(w.t.Context(), 10*time.Minute)
+	w.ctx = workers
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var background sync.WaitGroup
+	for name, r := range w.reaped {
+		background.Go(func() { w.reap(ctx, name, seed, &r.looks, (*Reaper).at) })
+		background.Go(func() { w.reap(ctx, name, seed+1000, &r.sweeps, (*Reaper).sweep) })
+	}
+	background.Go(func() { w.caps(ctx) })
+	return func() {
+		stop()
+		cancel()
+		background.Wait()
+	}
 }
 
 // mayCreate checks that nothing is created where something is not destroyed.
@@ -67,18 +124,18 @@ func (w *watch) mayCreate(label string) {
 	}
 }
 
-// reap goes rounds, or sweeps, and dies in some of them.
-func (w *watch) reap(ctx context.Context, seed uint64, rounds *[]round, do func(*Reaper, context.Context, string, *Provider) error) {
+// reap goes rounds at a cloud, or sweeps, and dies in some of them.
+func (w *watch) reap(ctx context.Context, cloud string, seed uint64, rounds *[]round, do func(*Reaper, context.Context, string, *Provider) error) {
 	r := rand.New(rand.NewPCG(seed, 4))
-	reaper := New(w.a.store, w.a.renter(w.a.cloud, func(string) {
+	reaper := New(w.a.store, w.a.renter(w.a.clouds, func(string) {
 		if r.Float64() < 0.01 {
 			panic(killed{})
 		}
-	}), Options{Period: period})
+	}), Options{Period: w.a.Period})
 	reaper.every(ctx, func() {
 		began := time.Now()
 		var p Provider
-		err := w.once(func() error { return do(reaper, ctx, w.a.cloud.Traits.Name, &p) })
+		err := w.once(func() error { return do(reaper, ctx, cloud, &p) })
 		*rounds = append(*rounds, round{began, time.Now(), err == nil && p.Distrust == ""})
 	})
 }
@@ -110,8 +167,10 @@ func (w *watch) caps(ctx context.Context) {
 				w.over(b, c.Caps.Cell.Nano)
 			}
 		}
-		w.cap(ctx, store.OfDay, time.Now().UTC().Format(time.DateOnly), list[0].Caps.Day.Nano)
-		time.Sleep(period / 6)
+		if len(list) > 0 {
+			w.cap(ctx, store.OfDay, time.Now().UTC().Format(time.DateOnly), list[0].Caps.Day.Nano)
+		}
+		time.Sleep(w.a.Period / 6)
 	}
 }
 
@@ -139,10 +198,14 @@ func (w *watch) over(b store.Budget, limit int64) {
 // settled waits until everything has ended, and its money is settled.
 func (w *watch) settled() {
 	var open []store.Intent
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(period) {
-		var err error
-		open, err = w.a.store.Open(w.t.Context(), w.a.cloud.Traits.Name)
-		if err == nil && len(open) == 0 {
+	for end := time.Now().Add(50 * w.a.Period); time.Now().Before(end); time.Sleep(w.a.Period / 3) {
+		open = nil
+		for name := range w.a.clouds {
+			list, err := w.a.store.Open(w.t.Context(), name)
+			must(w.t, err)
+			open = append(open, list...)
+		}
+		if len(open) == 0 {
 			return
 		}
 	}
@@ -166,8 +229,8 @@ func cleanAfter(rounds []round, at time.Time, n int) (time.Time, bool) {
 // check compares the sandbox' book with what was promised.
 func (w *watch) check(book sandbox.Book) *sums {
 	t := w.t
-	if book.Alive != 1 {
-		t.Errorf("%d instances are alive, and one is somebody else's", book.Alive)
+	if book.Alive != len(w.others) {
+		t.Errorf("%d instances are alive, and %d are somebody else's", book.Alive, len(w.others))
 	}
 	s := &sums{instances: len(book.Entries), kills: int(w.kills.Load()), kills9: int(w.kills9.Load()), early: len(book.Violations)}
 	for _, n := range book.Calls {
@@ -175,7 +238,7 @@ func (w *watch) check(book sandbox.Book) *sums {
 	}
 	cost, of := map[string]int64{}, map[string][]sandbox.Entry{}
 	for _, e := range book.Entries {
-		if e.ID == w.other {
+		if w.others[e.ID] {
 			if e.DestroyAsked != nil {
 				t.Error("somebody else's instance was destroyed")
 			}
@@ -189,31 +252,38 @@ func (w *watch) check(book sandbox.Book) *sums {
 		if e.Ended == nil {
 			continue
 		}
-		s.beyond = max(s.beyond, w.outlived(e, i))
+		w.outlived(e, i, s)
 		of[i.Cell] = append(of[i.Cell], e)
-		cost[i.Campaign] += e.Cost.Nano - refusedCost(e)
+		cost[i.Campaign] += e.Cost.Nano - refusedCost(e, w.a.Scale)
 	}
 	for cell, list := range of {
 		s.pair = max(s.pair, w.pairs(cell, list))
 	}
 	w.money(cost)
+	if w.strict {
+		w.held(book.Entries)
+	}
 	// A machine that is busy delays requests after they have left, by more than an
 	// interval is on this time scale; without limits three of four come too early.
 	if s.early*4 > s.calls {
 		t.Errorf("%d of %d calls came too early: %+v", s.early, s.calls, book.Violations)
 	}
-	t.Logf("calls %v, faults %v, %d rounds and %d sweeps of reap", book.Calls, book.Hits, len(w.rounds), len(w.sweeps))
+	for name, r := range w.reaped {
+		t.Logf("%s: %d rounds and %d sweeps of reap", name, len(r.looks), len(r.sweeps))
+	}
+	t.Logf("calls %v, faults %v", book.Calls, book.Hits)
 	return s
 }
 
 // outlived checks that an instance was asked to end by the first sweep of reap that
-// began after its lease and met no fault, and gives by how much it outlived its lease.
-// Of one that no answer named a list must tell, which lags, and may be empty or lack
-// it without an error: a few rounds are allowed for that.
-func (w *watch) outlived(e sandbox.Entry, i store.Intent) time.Duration {
-	from, rounds, n := i.Lease, w.sweeps, 1
-	if len(i.Instances) == 0 || i.Instances[0].First.After(e.Created.Add(w.a.cloud.Traits.ListLag)) {
-		from, rounds, n = from.Add(w.a.cloud.Traits.ListLag), w.rounds, 4
+// began after its lease and met no fault. Of one that no answer named a list must
+// tell, which lags, and may be empty or lack it without an error: a few rounds are
+// allowed for that. Where the machine's own delays do not count, more than a period
+// needs a fault that explains it.
+func (w *watch) outlived(e sandbox.Entry, i store.Intent, s *sums) {
+	lag, from, rounds, n := w.a.clouds[e.Cloud].Traits.ListLag, i.Lease, w.reaped[e.Cloud].sweeps, 1
+	if len(i.Instances) == 0 || i.Instances[0].First.After(e.Created.Add(lag)) {
+		from, rounds, n = from.Add(lag), w.reaped[e.Cloud].looks, 4
 	} else if first := i.Instances[0].First; first.After(from) {
 		from = first // create answered when the lease was over already
 	}
@@ -221,10 +291,28 @@ func (w *watch) outlived(e sandbox.Entry, i store.Intent) time.Duration {
 	if e.DestroyAsked == nil || found && e.DestroyAsked.After(by) {
 		w.t.Errorf("instance %s of %s: created at %s, its lease ended at %s, it was due and known from %s, a round without a fault ended at %s, and it was asked to end at %v", e.ID, e.Label, e.Created.Format(clock), i.Lease.Format(clock), from.Format(clock), by.Format(clock), e.DestroyAsked)
 	}
-	if e.DestroyAsked == nil || e.RefusedUntil != nil {
-		return 0 // nobody could have ended it sooner
+	if e.DestroyAsked == nil || e.RefusedUntil != nil || !e.DestroyAsked.After(i.Lease) {
+		return // nobody could have ended it sooner, or its owner did
 	}
-	return e.DestroyAsked.Sub(i.Lease)
+	s.orphans++
+	s.beyond = max(s.beyond, e.DestroyAsked.Sub(i.Lease))
+	if e.DestroyAsked.Sub(from) <= w.a.Period {
+		return
+	}
+	if s.late++; w.strict && !w.faulty(e.Cloud, from, *e.DestroyAsked) {
+		w.t.Errorf("instance %s of %s: due from %s, asked to end at %s, and no fault of the cloud or of reap explains more than a period of %s", e.ID, e.Label, from.Format(clock), e.DestroyAsked.Format(clock), w.a.Period)
+	}
+}
+
+// faulty reports whether something failed between two moments: a call to the cloud, or
+// reap itself, which is killed too.
+func (w *watch) faulty(cloud string, from, to time.Time) bool {
+	for _, r := range slices.Concat(w.reaped[cloud].sweeps, w.reaped[cloud].looks) {
+		if !r.clean && r.ended.After(from) && r.began.Before(to) {
+			return true
+		}
+	}
+	return false
 }
 
 const clock = "15:04:05.000"
@@ -245,16 +333,36 @@ func (w *watch) pairs(cell string, list []sandbox.Entry) (longest time.Duration)
 				continue
 			}
 			longest = max(longest, to.Sub(from))
-			if by, found := cleanAfter(w.rounds, from.Add(w.a.cloud.Traits.ListLag), 4); found && to.After(by) {
+			if by, found := cleanAfter(w.reaped[a.Cloud].looks, from.Add(w.a.clouds[a.Cloud].Traits.ListLag), 4); found && to.After(by) {
 				w.t.Errorf("cell %s had instances %s and %s at once for %s", cell, a.ID, b.ID, to.Sub(from))
+			}
+			if most := w.a.clouds[a.Cloud].Traits.ListLag + w.a.Period; w.strict && to.Sub(from) > most && !w.faulty(a.Cloud, from, to) {
+				w.t.Errorf("cell %s had instances %s and %s at once for %s, and no fault explains more than %s", cell, a.ID, b.ID, to.Sub(from), most)
 			}
 		}
 	}
 	return longest
 }
 
+// held checks that nothing is created where something is not destroyed. That is known
+// when a sweep of reap has asked again, at the latest: whoever was refused may have
+// been killed before it could tell.
+func (w *watch) held(book []sandbox.Entry) {
+	for _, r := range book {
+		if r.RefusedUntil == nil || r.DestroyAsked == nil {
+			continue
+		}
+		known := r.DestroyAsked.Add(w.a.Period)
+		for _, e := range book {
+			if e.Cloud == r.Cloud && e.Created.After(known) && e.Created.Before(*r.RefusedUntil) {
+				w.t.Errorf("instance %s was created at %s, while %s had not been destroyed since %s", e.ID, e.Created.Format(clock), r.ID, r.DestroyAsked.Format(clock))
+			}
+		}
+	}
+}
+
 // refusedCost is what an instance cost after somebody asked for its end.
-func refusedCost(e sandbox.Entry) int64 {
+func refusedCost(e sandbox.Entry, scale float64) int64 {
 	if e.DestroyAsked == nil {
 		return 0
 	}

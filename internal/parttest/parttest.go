@@ -36,6 +36,22 @@ func Stub(tb testing.TB, source, fault string) string {
 	return lib
 }
 
+// MemoryDir is a directory of the test's own that takes no disk's time, where this
+// machine has one.
+func MemoryDir(tb testing.TB) string {
+	tb.Helper()
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err != nil || !info.IsDir() {
+		return tb.TempDir()
+	}
+	dir, err := os.MkdirTemp(shm, "assay-test-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // Program writes a file that is to be run. No process is started meanwhile: one
 // that is would hold the file open for writing for a moment, and running it would
 // fail as "text file busy".

@@ -51,6 +51,25 @@ func (s *Server) Kill() { s.tb.Helper(); Run(s.tb, nil, s.serve, "kill", s.dir) 
 // A PostgreSQL that still runs is shut down first, and its connections cut.
 func (s *Server) Restart() { s.tb.Helper(); Run(s.tb, nil, s.serve, "restart", s.dir) }
 
+// PeakBytes is the most memory that it has had, as the system counts; 0: nobody says.
+func (s *Server) PeakBytes() int64 {
+	pid, err := os.ReadFile(filepath.Join(s.dir, "pid"))
+	if err != nil {
+		return 0
+	}
+	status, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "status"))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
+			kib, _ := strconv.ParseInt(f[1], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
 // Log is what it has printed.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, "log"))
