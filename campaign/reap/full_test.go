@@ -24,7 +24,6 @@ import (
 const (
 	fullScale  = 20
 	fullPeriod = time.Minute / fullScale
-	fullLease  = 5 * time.Minute / fullScale
 )
 
 // fullMatrix is a matrix with times that a test has.
@@ -57,7 +56,7 @@ func TestFullCampaigns(t *testing.T) {
 			matrices = append(matrices, fmt.Sprintf(fullMatrix, fmt.Sprint("full-", k),
 				[]string{"qwen2:7b", "deepseek-r1:14b"}[k%2], []string{"RTX 3090", "RTX 5090", "A100 80GB"}[k%3]))
 		}
-		all.add(full{matrices: matrices, faults: wrong, kills: 2, outages: 1}.run(t, n+1))
+		all.add(full{matrices: matrices, faults: wrong, lease: 3 * time.Minute / fullScale, kills: 2, outages: 1}.run(t, n+1))
 	}
 	all.figure(t, fmt.Sprintf("%d full campaigns", rounds*each), fullScale, fullPeriod)
 }
@@ -83,7 +82,7 @@ func TestMatrixCampaign(t *testing.T) {
 	}
 	nasty := sandbox.Nasty()
 	nasty[sandbox.FaultLimits] = 0 // counted, as the machine's own delays would be answered too
-	s := full{matrices: []string{string(text)}, faults: nasty, window: 8}.run(t, 7)
+	s := full{matrices: []string{string(text)}, faults: nasty, lease: 10 * time.Minute / fullScale, window: 8}.run(t, 7)
 	s.figure(t, "the example's matrix", fullScale, fullPeriod)
 }
 
@@ -91,9 +90,12 @@ func TestMatrixCampaign(t *testing.T) {
 type full struct {
 	matrices []string
 	faults   map[string]float64
-	window   int // cells of one campaign at once; 0: all
-	kills    int // of each campaign's process
-	outages  int // of Temporal
+	// lease is that of machines. One that is shorter than Temporal takes to miss a
+	// worker ends when that is killed: reap is what ends its machines.
+	lease   time.Duration
+	window  int // cells of one campaign at once; 0: all
+	kills   int // of each campaign's process
+	outages int // of Temporal
 }
 
 // site is where campaigns run.
@@ -169,7 +171,7 @@ func (s *site) campaign(n int, matrix string, seed uint64) {
 	must(t, os.WriteFile(file, []byte(matrix), 0o600))
 	var last string
 	for kills, id := 0, ""; s.w.ctx.Err() == nil; {
-		args := []string{"campaign", "run", file, "--lease", fullLease.String()}
+		args := []string{"campaign", "run", file, "--lease", s.lease.String()}
 		if s.window > 0 {
 			args = append(args, "--window", fmt.Sprint(s.window))
 		}
