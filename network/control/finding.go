@@ -74,6 +74,19 @@ func (s *step) hold(kind string, reasons []string) {
 	}
 }
 
+// takeOutHeld takes a node out whose hold the breaker has held back, once there is
+// room: else who trips the breaker first could cheat afterwards.
+func (s *step) takeOutHeld() {
+	if !s.in(Admitted, Degraded) || s.kept() {
+		return
+	}
+	if held := s.held(); len(held) > 0 {
+		if holds, _ := s.b.Holds(s.p, s.now); !holds {
+			s.quarantine(CauseHeld, held)
+		}
+	}
+}
+
 // remember adds a hold, and says whether it is new. Where there are too many the
 // oldest that was decided on is forgotten; one more that waits changes nothing.
 func (s *step) remember(h Hold) bool {

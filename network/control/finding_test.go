@@ -92,6 +92,18 @@ func TestHeldBehindTheBreaker(t *testing.T) {
 	if out = happens(t, n, out.Breaker, report(GradeGood, began)); out.Node.Admission != Degraded {
 		t.Errorf("good reports make it %s", out.Node.Admission)
 	}
+	// Once there is room, whatever happens to it next takes it out; a person who keeps
+	// or approves it comes first.
+	if late := happens(t, n, Breaker{Members: 100, Out: 9}, Event{Kind: EventTick}); late.Node.Admission != Quarantined || late.Node.Quarantine.Cause != CauseHeld || late.Breaker.Out != 10 {
+		t.Errorf("with room it is %s", late.Node.Admission)
+	}
+	if said := happens(t, n, Breaker{Members: 100, Out: 9}, Event{Kind: EventApprove, Actor: person, Reason: "it is ours"}, Event{Kind: EventTick}); said.Node.Admission != Degraded || len(said.Node.Held()) != 0 {
+		t.Errorf("approved it is %s", said.Node.Admission)
+	}
+	n.Override = &Override{Kind: OverrideKeep, Until: atNow.Add(time.Hour), By: person}
+	if kept := happens(t, n, Breaker{Members: 100, Out: 9}, Event{Kind: EventTick}); kept.Node.Admission != Degraded {
+		t.Errorf("kept by a person it is %s", kept.Node.Admission)
+	}
 }
 
 // Nothing follows for who was there first, whatever a policy wants.

@@ -25,6 +25,9 @@ func Step(p Policy, n Node, b Breaker, e Event, now time.Time) Outcome {
 	if s.ready(e.Kind) {
 		s.src = Event{Kind: EventTick, At: now, Actor: Actor{Kind: ActorServer}}
 		s.due()
+		if !e.Kind.personal() { // who decides on a hold finds the node as it is
+			s.takeOutHeld()
+		}
 		s.src = e
 		if e.Kind.timer() {
 			s.src.Kind = EventTick

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/network/control"
@@ -22,6 +23,9 @@ func (d *Decider) Found(ctx context.Context, f store.Finding, anomaly string) er
 	if f.Verdict != control.ProofFail {
 		return nil
 	}
+	if told, err := d.goesOn(ctx, f, anomaly); told || err != nil {
+		return err
+	}
 	body, err := json.Marshal(trend.Finding{Kind: anomaly, Metric: f.Check, Subject: f.Node, Since: now, Text: f.Text})
 	if err != nil {
 		return err
@@ -35,6 +39,21 @@ func (d *Decider) Found(ctx context.Context, f store.Finding, anomaly string) er
 		return nil // it was decided on
 	}
 	return err
+}
+
+// tellAgain is how often people are told of one trouble that goes on.
+const tellAgain = 24 * time.Hour
+
+// goesOn says whether people know of a failure, and nothing is left to follow from it:
+// its node is out, or it is away and tried every few minutes. Else a node that was
+// taken out for cheating would page somebody by every look until it is retired.
+func (d *Decider) goesOn(ctx context.Context, f store.Finding, anomaly string) (bool, error) {
+	told, err := d.store.ToldSince(ctx, f.Node, anomaly, f.Check, f.At.Add(-tellAgain))
+	if err != nil || !told || f.Check == control.CheckReach {
+		return told, err
+	}
+	n, err := d.store.Node(ctx, everybody, f.Node)
+	return n.Admission == string(control.Quarantined), err
 }
 
 // Policy is the policy in force.

@@ -3,6 +3,7 @@ package decide
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-bench/assay/network/control"
 	"github.com/assay-bench/assay/network/store"
@@ -39,4 +40,36 @@ func TestFindingsAreDecidedByThePolicy(t *testing.T) {
 	if a := n.anomalies(); len(a) != 1 || a[0].Kind != "address_false" || a[0].Report != all[0].ID {
 		t.Errorf("anomalies %+v", a)
 	}
+}
+
+// A trouble that goes on is told once a day: one that is out cannot be taken out again,
+// and one that is away is tried every few minutes. One that is in rotation again is
+// taken out again.
+func TestTroubleThatGoesOn(t *testing.T) {
+	n := newNetwork(t, nil)
+	n.apply(n.policy("gpu: required", "gpu: none"))
+	m := n.approved()
+	fails := func(check, kind string, anomalies int) {
+		t.Helper()
+		n.clock.pass(time.Hour)
+		if err := n.d.Found(t.Context(), store.Finding{Node: m.id, Check: check, Verdict: control.ProofFail, Text: "no"}, kind); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(n.anomalies()); got != anomalies {
+			t.Errorf("%s: %d anomalies, not %d", check, got, anomalies)
+		}
+	}
+	fails(control.CheckReach, "unreachable", 1)
+	fails(control.CheckReach, "unreachable", 1)
+	fails("address", "address_false", 2)
+	m.is(control.Quarantined)
+	for range 5 {
+		fails("address", "address_false", 2)
+	}
+	m.act(control.Event{Kind: control.EventReadmit, Reason: "it is repaired"})
+	fails("address", "address_false", 3)
+	m.is(control.Quarantined)
+	n.clock.pass(tellAgain)
+	fails("address", "address_false", 4)
+	fails(control.CheckReach, "unreachable", 5)
 }
