@@ -35,7 +35,7 @@ type ChartKind uint8
 const (
 	ChartTime    ChartKind = iota // x is seconds since the run's start
 	ChartLine                     // x is any number; points are joined
-	ChartScatter                  // x is any number; points stand alone
+	ChartScatter                  // x is any number; points stand alone, but those of a dashed line
 	// ChartBars has a bar for each category and line: Y[i] belongs to
 	// Categories[i], Lo[i] and Hi[i] are its interval, and X is not read. Bars
 	// start at zero; on a logarithmic axis, which has no zero, they are points.

@@ -132,7 +132,7 @@ func chartOf(c Chart) (*htmlChart, *drawing) {
 		}
 		out.Extents = append(out.Extents, htmlExtent{show(l.Name), text})
 		d.Lines = append(d.Lines, drawnSeries{Name: show(l.Name), X: apart(t.X), Y: t.Y, Lo: t.Lo, Hi: t.Hi,
-			Dots: l.Dots || c.Kind == ChartScatter, Dashed: l.Dashed})
+			Dots: l.Dots || c.Kind == ChartScatter && !l.Dashed, Dashed: l.Dashed})
 	}
 	if left > 0 {
 		out.Remarks = append(out.Remarks, fmt.Sprintf("%d more series are not drawn.", left))

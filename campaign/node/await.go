@@ -64,7 +64,7 @@ func Await(ctx context.Context, o Options, p Patience) (*Node, error) {
 		case errors.Is(err, ErrAuth) && now.Sub(answered) >= p.AuthGrace:
 			return nil, fmt.Errorf("%w, %s after SSH first answered", err, now.Sub(answered).Round(time.Second))
 		case now.After(end):
-			return nil, fmt.Errorf("no SSH within %s: %w", p.Within, err)
+			return nil, fmt.Errorf("no SSH within %s: %w", p.Within.Round(time.Second), err)
 		}
 		if p.Tried != nil {
 			p.Tried(err)

@@ -71,7 +71,7 @@ func TestRealVLLMRentedMachine(t *testing.T) {
 	if err := n.Install(ctx, binary); err != nil {
 		t.Fatal(err)
 	}
-	eo := EngineOptions{Model: "tiny", ReadyWithin: 5 * time.Minute, Every: 200 * time.Millisecond}
+	eo := EngineOptions{Model: "tiny", ReadyWithin: 10 * time.Minute, Every: 200 * time.Millisecond}
 	if err := n.StartEngine(ctx, VLLM, eo); err != nil {
 		t.Fatal(err)
 	}

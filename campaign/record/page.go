@@ -133,12 +133,14 @@ func outcome(m store.Manifest) string {
 }
 
 func results(ranked []Candidate) report.Table {
-	t := report.Table{Title: "Results, the cheapest first", Columns: []report.Column{
-		{Name: "GPU", Words: true}, {Name: "provider", Words: true}, {Name: "model", Words: true}, {Name: "engine", Words: true},
+	t := report.Table{Title: "Results of each model, the cheapest first", Columns: []report.Column{
+		{Name: "model", Words: true}, {Name: "GPU", Words: true}, {Name: "provider", Words: true}, {Name: "engine", Words: true},
 		{Name: "tokens/s"}, {Name: "an hour"}, {Name: "a million output tokens"},
 	}}
+	ranked = slices.Clone(ranked)
+	slices.SortStableFunc(ranked, func(a, b Candidate) int { return cmp.Compare(a.Model, b.Model) })
 	for _, c := range ranked {
-		t.Rows = append(t.Rows, []string{c.gpus(), c.Provider, c.Model, c.Engine, rate(c.TokensPerSecond), money(c.PricePerHour), money(c.PerMillion)})
+		t.Rows = append(t.Rows, []string{c.Model, c.gpus(), c.Provider, c.Engine, rate(c.TokensPerSecond), aligned(c.PricePerHour, 3), aligned(c.PerMillion, 4)})
 	}
 	return t
 }
@@ -294,6 +296,14 @@ func money(m *assay.Money) string {
 		return "unknown"
 	}
 	return fmt.Sprintf("%.4g %s", m.Units(), m.Currency)
+}
+
+// aligned is an amount in a column of them.
+func aligned(m *assay.Money, decimals int) string {
+	if m == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.*f %s", decimals, m.Units(), m.Currency)
 }
 
 func rate(v *float64) string {

@@ -340,7 +340,14 @@ func TestPage(t *testing.T) {
 			manifest("RTX 3090", "n", "skipped", "load", "size", nil),
 			manifest("RTX 4090", "m", "partial", "benchmark", "lost", &rate),
 			manifest("RTX 4090", "m", "failed", "provision", "no-capacity", nil),
+			manifest("RTX 5090", "m", "skipped", "provision", "budget", nil),
 		},
+		Archive: []Archived{
+			{GPU: "RTX 3090", Provider: "vast", Model: "m", Directory: "results/a", Key: strings.Repeat("ab", 32)},
+			{GPU: "RTX 4090", Provider: "vast", Model: "m", Directory: "results/b"},
+			{GPU: "RTX 4090", Provider: "vast", Model: "m", Directory: "results/c", Missing: true},
+		},
+		Trust:      "campaigns/archive.pub",
 		Benchmarks: []store.Benchmark{benchmark("RTX 3090", rate, 0.2), benchmark("RTX 4090", rate*2, 0.4)},
 	}
 	page := Page(o)
@@ -350,9 +357,10 @@ func TestPage(t *testing.T) {
 	}
 	flat := strings.Join(strings.Fields(text.String()), " ")
 	for _, want := range []string{
-		"5 attempts: 1 success, 1 partial, 2 failed, 1 skipped.", "RTX 3090 vast 120.5 skipped: load", "RTX 4090 vast 120.5 (partial) –",
-		"RTX 4090 vast m ollama 241 0.4 USD 0.461 USD", "provision no-capacity 2 another location; this one is trusted less", "1.25 USD spent, failed tries included; 0.5 USD are reserved",
-		"No other result is faster for as little: RTX 3090 at vast",
+		"6 attempts: 1 success, 1 partial, 2 failed, 2 skipped.", "RTX 3090 vast 120.5 skipped: load", "RTX 4090 vast 120.5 (partial) –",
+		"m RTX 4090 vast ollama 241 0.400 USD 0.4610 USD", "provision no-capacity 2 another location; this one is trusted less", "1.25 USD spent, failed tries included; 0.5 USD are reserved",
+		"No other result is faster for as little: RTX 3090 at vast", "1 cells were not tried, or not again", "resume CAMPAIGN --budget USD",
+		"RTX 3090 vast m ababababababa", "RTX 4090 vast m not signed results/b", "RTX 4090 vast m is not there results/c", "assay ledger verify DIRECTORY --trust campaigns/archive.pub",
 	} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("it lacks %q:\n%s", want, text.String())

@@ -110,7 +110,7 @@ function build(c, el, width) {
 		const colour = ink.series[i % ink.series.length];
 		const s = {label: l.name, stroke: colour, width: 1.5, value: (u, v) => number(v) + (v == null ? "" : c.y.tail),
 			dash: l.dashed ? [6, 4] : i >= ink.series.length ? [2, 2] : undefined,
-			points: {size: l.dots ? 4 : 5, fill: l.dots ? colour + "99" : colour, stroke: colour, width: 0}};
+			points: {size: l.dots ? l.x.length > 100 ? 4 : 8 : 5, fill: l.dots ? colour + "99" : colour, stroke: colour, width: 0}};
 		if (l.dashed) s.points.show = false;
 		if (l.dots) { s.paths = () => null; s.points.show = true; s.points.space = 0; }
 		series.push(s);

@@ -87,7 +87,7 @@ func (s *sheet) lines(c report.Chart, top, bottom float64) {
 		s.band(f, l, i)
 	}
 	for i, l := range c.Lines {
-		if l.Dots || c.Kind == report.ChartScatter {
+		if l.Dots || c.Kind == report.ChartScatter && !l.Dashed {
 			for k, y := range l.Y {
 				if !math.IsNaN(y) {
 					s.dot(f.x.place(l.X[k]), f.y.place(y), 2, faint(seriesInk(i), 0.6))

@@ -175,7 +175,7 @@ func (s *sheet) swatch(c report.Chart, l report.Line, i int, x, y, w float64) {
 	switch {
 	case c.Kind == report.ChartBars && !c.Y.Log:
 		s.rect(x+3, y-5, 10, 10, colour)
-	case c.Kind == report.ChartBars, l.Dots, c.Kind == report.ChartScatter:
+	case c.Kind == report.ChartBars, l.Dots, c.Kind == report.ChartScatter && !l.Dashed:
 		s.dot(x+w/2, y, 3, colour)
 	default:
 		s.stroke([]point{{x, y}, {x + w, y}}, stroke{colour, 2, dashOf(l, i)})
