@@ -48,7 +48,8 @@ func TestFullCampaigns(t *testing.T) {
 		rounds, each = 5, 4 // more at once would be about this machine
 	}
 	wrong := faults()
-	wrong[sandbox.SettingRefusedFor] = 240 // long enough that somebody might rent meanwhile
+	wrong[sandbox.SettingRefusedFor] = 240                             // long enough that somebody might rent meanwhile
+	wrong[sandbox.SettingImageGB], wrong[sandbox.SettingPullGB] = 2, 4 // Ollama's, and the smallest model
 	var all sums
 	for n := range uint64(rounds) {
 		var matrices []string
@@ -82,6 +83,7 @@ func TestMatrixCampaign(t *testing.T) {
 	}
 	nasty := sandbox.Nasty()
 	nasty[sandbox.FaultLimits] = 0 // counted, as the machine's own delays would be answered too
+	nasty[sandbox.SettingImageGB], nasty[sandbox.SettingPullGB] = 2, 0.9
 	s := full{matrices: []string{string(text)}, faults: nasty, lease: 10 * time.Minute / fullScale, window: 8}.run(t, 7)
 	s.figure(t, "the example's matrix", fullScale, fullPeriod)
 }
