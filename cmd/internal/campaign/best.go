@@ -43,7 +43,7 @@ result keeps the limits, or there is none; 3 none keeps them.`,
 	cmd.Flags().StringArrayVar(&f.slo, "slo", nil, "a `limit` to keep, as ttft_p99<500ms; may be repeated")
 	cmd.Flags().StringVar(&f.by, "by", "speed", "rank by speed or cost")
 	cmd.Flags().StringVar(&f.campaign, "campaign", "", "only results of this campaign's `id`")
-	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(cmd.Flags(), &f.format, "text or json", "text", "json")
 	return cmd
 }
 

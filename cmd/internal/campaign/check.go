@@ -49,7 +49,7 @@ answer, or has no way to prove a key; 3 a key was refused.`,
 		},
 	}
 	f.Register(cmd.Flags())
-	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(cmd.Flags(), &f.format, "text or json", "text", "json")
 	return cmd
 }
 

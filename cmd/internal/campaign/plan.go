@@ -55,7 +55,7 @@ price; 3 nothing in it can run.`,
 	f.Register(cmd.Flags())
 	f.kept.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "ask no provider: sizes and counts, no prices")
-	cmd.Flags().StringVar(&f.format, "format", "text", "of the plan: text or json")
+	cli.FormatFlag(cmd.Flags(), &f.format, "of the plan: text or json", "text", "json")
 	cmd.Flags().BoolVar(&f.example, "example", false, "print a matrix to begin with, and stop")
 	return cmd
 }

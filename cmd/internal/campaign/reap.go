@@ -67,7 +67,7 @@ refused; 3 something waits for you: confirm it, or adopt it.`,
 	fs.Lookup("adopt").NoOptDefVal = adoptOwn
 	fs.StringArrayVar(&f.confirm, "confirm", nil, "a `label` whose machine is gone, as you have seen yourself: settle its money, and end")
 	fs.DurationVar(&f.period, "period", time.Minute, "the longest that a machine may outlive its lease")
-	fs.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fs, &f.format, "text or json", "text", "json")
 	return cmd
 }
 

@@ -205,7 +205,7 @@ newest one.`,
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.Flags().StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(cmd.Flags(), &f.format, "text or json", "text", "json")
 	return cmd
 }
 

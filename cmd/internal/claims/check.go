@@ -100,6 +100,6 @@ not known.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "scratch", "", "`directory` in which probes would write; by default the system's for temporary files")
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	cli.FormatFlag(cmd.Flags(), &format, "text or json", "text", "json")
 	return cmd
 }

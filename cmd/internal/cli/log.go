@@ -25,6 +25,8 @@ func (f *logFlags) register(root *cobra.Command) {
 	fs := root.PersistentFlags()
 	fs.StringVar(&f.format, "log-format", logText, "of what is logged on standard error: text or json")
 	fs.StringVar(&f.level, "log-level", "info", "the least that is logged: debug, info, warn or error")
+	Values(fs, "log-format", logText, logJSON)
+	Values(fs, "log-level", "debug", "info", "warn", "error")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := f.logs(cmd.ErrOrStderr())
 		if err != nil {

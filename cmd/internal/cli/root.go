@@ -101,12 +101,15 @@ Exit codes: 0 done and good, 1 usage or internal error, 2 could not measure,
 3 measured and it failed.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
+		Version:           Version().Assay,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.SetVersionTemplate(versionLine(name))
 	root.AddCommand(commands...)
 	root.AddCommand(newVersion(name, licenses))
 	refuseUnknownWords(root)
 	new(logFlags).register(root)
+	completeValues(root)
 	return root
 }
 

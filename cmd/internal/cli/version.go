@@ -56,6 +56,12 @@ func MeasuringVersion() assay.Version {
 	return v
 }
 
+// versionLine is what version and --version print.
+func versionLine(name string) string {
+	v := Version()
+	return fmt.Sprintf("%s %s %s %s/%s\n", name, v.Assay, v.Go, runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion(name string, licenses []byte) *cobra.Command {
 	var format string
 	var all bool
@@ -70,8 +76,8 @@ func newVersion(name string, licenses []byte) *cobra.Command {
 			v := Version()
 			switch format {
 			case "text":
-				fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s %s/%s\n", name, v.Assay, v.Go, runtime.GOOS, runtime.GOARCH)
-				return nil
+				_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine(name))
+				return err
 			case "json":
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
 					assay.Version
@@ -81,7 +87,7 @@ func newVersion(name string, licenses []byte) *cobra.Command {
 			return BadFormat(format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	FormatFlag(cmd.Flags(), &format, "text or json", "text", "json")
 	cmd.Flags().BoolVar(&all, "licenses", false, "print the licences of everything that this program contains")
 	cmd.MarkFlagsMutuallyExclusive("format", "licenses")
 	return cmd

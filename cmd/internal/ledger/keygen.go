@@ -128,7 +128,7 @@ or verifier key is made.`,
 	fl.StringVar(&f.passphraseFile, "passphrase-file", "", "`file` with the passphrase, for its owner only; by default "+keys.PassphraseVariable+" in the environment, else the terminal is asked")
 	fl.StringVar(&f.signer, "signer", "", "`command` that holds the key outside; goes with --public-key")
 	fl.StringVar(&f.publicKey, "public-key", "", "of the key outside: 32 bytes as base64, or a line \"ssh-ed25519 …\"")
-	fl.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fl, &f.format, "text or json", "text", "json")
 	return cmd
 }
 

@@ -56,7 +56,7 @@ recorded.`,
 	fl.SortFlags = false
 	key.Register(fl, "key")
 	fl.BoolVar(&replace, "replace", false, "sign again although the statements have receipts from a log, which are removed")
-	fl.StringVar(&format, "format", "text", "text or json")
+	cli.FormatFlag(fl, &format, "text or json", "text", "json")
 	return cmd
 }
 

@@ -122,7 +122,8 @@ Formats:
 ` + strings.Join(help, "\n"),
 		Example: `  assay report latest
   assay report runs/20261115-120000 --format html --output health.html`,
-		Args: cli.Takes(1, 1, "a run directory"),
+		Args:              cli.Takes(1, 1, "a run directory"),
+		ValidArgsFunction: completeRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			format := formatOf(format, output, cmd.Flags().Changed("format"))
 			i := slices.IndexFunc(all, func(f Format) bool { return f.Name == format })
@@ -161,8 +162,7 @@ Formats:
 			return cli.SaveFile(output, func(w io.Writer) error { return f.write(w, r) })
 		},
 	}
-	cmd.Flags().StringVarP(&format, "format", "f", "text", "by default what the output's name ends in, else text: "+strings.Join(names, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	cli.FormatFlag(cmd.Flags(), &format, "by default what the output's name ends in, else text: "+strings.Join(names, ", "), names...)
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every table")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this `file` (or directory, for formats that are several files)")
 	return cmd

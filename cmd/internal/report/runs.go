@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,7 +82,7 @@ Assay report latest shows the newest.`,
 			return cli.Show(cmd.OutOrStdout(), runsPage(dir, list))
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	cli.FormatFlag(cmd.Flags(), &format, "text or json", "text", "json")
 	return cmd
 }
 
@@ -137,6 +139,21 @@ func runsPage(dir string, list []listedRun) report.Page {
 
 // latest is the word for the newest run under runs.
 const latest = "latest"
+
+// completeRun names runs for a shell: the newest, and those where hammer puts them.
+// What is none of these is completed as a file.
+func completeRun(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	known, _ := filepath.Glob(filepath.Join(runsDir, "*", journal.RunFile)) // the pattern is good
+	words := []string{latest}
+	for _, file := range known {
+		words = append(words, filepath.Dir(file))
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, begun) })
+	return words, cobra.ShellCompDirectiveDefault
+}
 
 // runDir is the directory that a word names: a directory of that name, or for
 // "latest" the newest run.

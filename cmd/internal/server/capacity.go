@@ -51,7 +51,7 @@ explains both.`,
 	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&slo, "slo", "", "objectives that the load has to keep, as ttft_p99<500ms,error_rate<1%; by default none")
 	cmd.Flags().StringVar(&model, "model", "", "only nodes that were measured with this `model`")
-	cmd.Flags().StringVar(&format, "format", "text", "of the answer: text or json")
+	cli.FormatFlag(cmd.Flags(), &format, "of the answer: text or json", "text", "json")
 	return cmd
 }
 

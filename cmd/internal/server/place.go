@@ -52,7 +52,7 @@ refused; 2 it is met only if estimates hold; 3 something is not met.`,
 	}
 	f.Register(cmd.Flags())
 	cmd.Flags().StringVar(&f.offline, "offline", "", "take the nodes from this `file` (docs/formats/demand.md) in place of a server")
-	cmd.Flags().StringVar(&f.format, "format", "text", "of the answer: text or json")
+	cli.FormatFlag(cmd.Flags(), &f.format, "of the answer: text or json", "text", "json")
 	cmd.Flags().StringVar(&f.example, "example", "", "print an example and stop: `demand` or nodes")
 	return cmd
 }

@@ -122,7 +122,7 @@ func newPolicyTest() *cobra.Command {
 	}
 	f.Register(cmd.Flags())
 	cmd.Flags().IntVar(&days, "days", 30, "of history")
-	cmd.Flags().StringVar(&format, "format", "text", "of the answer: text or json")
+	cli.FormatFlag(cmd.Flags(), &format, "of the answer: text or json", "text", "json")
 	return cmd
 }
 

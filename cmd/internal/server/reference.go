@@ -176,7 +176,7 @@ not recorded. It is never 3: a difference alone is no proof.`,
 	f.register(fs)
 	fs.StringVar(&f.model, "model", "", "the model's `name` there; by default that of the reference")
 	fs.IntVar(&f.prompts, "prompts", fingerprint.DefaultPrompts, "how many prompts to ask for")
-	fs.StringVar(&f.format, "format", "text", "of the answer: text or json")
+	cli.FormatFlag(fs, &f.format, "of the answer: text or json", "text", "json")
 	return cmd
 }
 

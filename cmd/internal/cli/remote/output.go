@@ -24,7 +24,7 @@ type Output struct {
 // Register adds the flags.
 func (o *Output) Register(fs *pflag.FlagSet) {
 	o.Flags.Register(fs)
-	fs.StringVar(&o.Format, "format", formatText, "of the answer: text or json")
+	cli.FormatFlag(fs, &o.Format, "of the answer: text or json", formatText, formatJSON)
 }
 
 // Open checks the format and makes a client.

@@ -53,7 +53,7 @@ and the files are named.`,
 	registerPolicy(fs, &f.policy)
 	fs.StringArrayVar(&f.trust, "trust", nil, "`file` with statements about keys that are trusted: check every signature; may be given several times")
 	f.kafka.Register(fs)
-	fs.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fs, &f.format, "text or json", "text", "json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
 }

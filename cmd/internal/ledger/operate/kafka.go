@@ -45,7 +45,7 @@ reached, or the topic is not there; 3 a setting is wrong.`,
 	f.Register(fs)
 	fs.BoolVar(&f.create, "create", false, "make the topic if it is not there")
 	fs.IntVar(&f.partitions, "partitions", kafka.Partitions, "with --create: of a new topic")
-	fs.StringVar(&f.format, "format", "text", "of what is printed: text or json")
+	cli.FormatFlag(fs, &f.format, "of what is printed: text or json", "text", "json")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/brokers"
 	"github.com/assay-bench/assay/ledger"
 	"github.com/assay-bench/assay/ledger/kafka"
@@ -69,7 +70,8 @@ reached, or the wanted records are not there any more.`,
 	fs.IntVar(&f.max, "max-messages", 0, "end after so many; 0: no limit")
 	fs.BoolVar(&f.keys, "keys", true, "print each record's key, the node's id")
 	fs.BoolVar(&f.times, "timestamps", true, "print when the broker appended it")
-	fs.StringVar(&f.format, "format", "text", "of what is printed: text, or json for one object a line")
+	fs.StringVar(&f.format, "format", "text", "of what is printed: text, or json for one object a line") // -f is to follow, as in tail
+	cli.Values(fs, "format", "text", "json")
 	return cmd
 }
 
@@ -100,7 +102,8 @@ reached.`,
 	fs.StringVar(&f.component, "component", "", "only events of this component")
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with new events")
 	fs.IntVar(&f.max, "max-messages", 0, "end after so many; 0: no limit")
-	fs.StringVar(&f.format, "format", "text", "of what is printed: text, or json for one object a line")
+	fs.StringVar(&f.format, "format", "text", "of what is printed: text, or json for one object a line") // -f is to follow, as in tail
+	cli.Values(fs, "format", "text", "json")
 	return cmd
 }
 

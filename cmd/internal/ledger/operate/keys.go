@@ -52,7 +52,7 @@ the same key extends its time; to shorten it, revoke it.`,
 	fl.IntVar(&f.Days, "days", 365, "how long it is valid from now on")
 	fl.StringSliceVar(&f.Roles, "role", []string{string(ledger.RoleRun)}, "what it may sign: run, enrol (keys of nodes) or authority (runs of any node)")
 	fl.StringVar(&f.out, "out", "", "write the statement to this `file`")
-	fl.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fl, &f.format, "text or json", "text", "json")
 	return cmd
 }
 
@@ -143,7 +143,7 @@ revocation that was not shown to them.`,
 	fl.StringVar(&f.from, "from", "now", "since when: 2026-11-15T08:00:00Z, 2026-11-15 (its first second, UTC) or now")
 	fl.StringVar(&f.reason, "reason", "", "why, in `words`")
 	fl.StringVar(&f.out, "out", "", "write the statement to this `file`")
-	fl.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fl, &f.format, "text or json", "text", "json")
 	return cmd
 }
 

@@ -49,7 +49,7 @@ Exit codes: 0 looked, and good; 1 used wrongly; 2 could not look (with --once);
 	fs.StringVar(&f.mirror, "mirror", "", "`directory` for a full copy, checked entry by entry")
 	fs.BoolVar(&f.once, "once", false, "look once and end")
 	fs.DurationVar(&f.interval, "interval", 10*time.Second, "how long to wait between looks")
-	fs.StringVar(&f.format, "format", "text", "text, or json: one object a line")
+	cli.FormatFlag(fs, &f.format, "text, or json: one object a line", "text", "json")
 	return cmd
 }
 

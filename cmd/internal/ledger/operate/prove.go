@@ -57,7 +57,7 @@ read; 3 what the log gives does not prove it.`,
 	fs.Int64Var(&f.index, "index", -1, "the entry at this index")
 	fs.StringVar(&f.output, "output", "", "with --id or --index: write `NAME`.tlog-proof and NAME.dsse.json")
 	fs.DurationVar(&f.wait, "wait", 0, "how long to wait for a statement that is still on its way")
-	fs.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fs, &f.format, "text or json", "text", "json")
 	return cmd
 }
 

@@ -54,7 +54,7 @@ cannot give the log that was signed.`,
 	fs.StringVar(&f.to, "to", "", "the notary's `directory`: its log/ is made (needed)")
 	registerPolicy(fs, &f.policy)
 	fs.StringArrayVar(&f.witnessed, "witnessed", nil, "`file` with a checkpoint that was seen outside; may be given several times")
-	fs.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fs, &f.format, "text or json", "text", "json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
 }
