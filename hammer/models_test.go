@@ -86,7 +86,7 @@ func TestResumeSendsNoKeyToAFoundEngine(t *testing.T) {
 		c := short("http://127.0.0.1:1", "openai")
 		c.Found = found
 		m := manifestOf(t, c)
-		got, err := configOf(m, Secrets{APIKey: "k"})
+		got, err := ConfigOf(m, Secrets{APIKey: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}

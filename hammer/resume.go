@@ -23,7 +23,7 @@ func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summ
 	if err != nil {
 		return assay.Summary{}, err
 	}
-	c, err := configOf(before.Manifest, s)
+	c, err := ConfigOf(before.Manifest, s)
 	if err != nil {
 		w.Close()
 		return assay.Summary{}, err
@@ -58,8 +58,8 @@ func Resume(ctx context.Context, dir string, s Secrets, opt Options) (assay.Summ
 	return r.measure(ctx, dir, before)
 }
 
-// configOf gives the configuration that a run was made with.
-func configOf(m assay.Manifest, s Secrets) (Config, error) {
+// ConfigOf gives the configuration that a run was made with.
+func ConfigOf(m assay.Manifest, s Secrets) (Config, error) {
 	var c Config
 	if err := json.Unmarshal(m.Config, &c); err != nil {
 		return c, fmt.Errorf("read the configuration of run %s: %w", m.ID, err)

@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/assay-bench/assay"
+	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/journal"
 )
 
 // config resolves the flags into what runs and what is done with it. The notes
@@ -31,8 +33,12 @@ func (f *hammerFlags) config(fs *pflag.FlagSet, env func(string) string, readFil
 	out, err := f.outputs()
 	r.check(err)
 	if f.resume != "" {
-		r.check(checkResume(fs))
+		r.check(checkRepeated(fs, "resume"))
 		r.secrets(env)
+		return r.c, out, r.notes, errors.Join(r.errs...)
+	}
+	if f.again != "" {
+		r.again(env)
 		return r.c, out, r.notes, errors.Join(r.errs...)
 	}
 	if f.file != "" {
@@ -62,6 +68,35 @@ func (f *hammerFlags) config(fs *pflag.FlagSet, env func(string) string, readFil
 		return hammer.Config{}, out, r.notes, errors.Join(r.errs...)
 	}
 	return r.c, out, r.notes, nil
+}
+
+// again takes the configuration of a run that was made before. Whoever made it wrote
+// where its engine is: a key goes there only if the address is typed, too.
+func (r *resolver) again(env func(string) string) {
+	r.check(checkRepeated(r.fs, "again"))
+	r.secrets(env)
+	run, err := journal.Open(r.hammerFlags.again)
+	if err != nil {
+		r.bad("--again: %w", err)
+		return
+	}
+	key, headers := r.c.APIKey, r.c.HeaderNames
+	if r.c, err = hammer.ConfigOf(run.Manifest(), hammer.Secrets{Headers: r.c.Headers}); err != nil {
+		r.bad("--again: %w", err)
+		return
+	}
+	r.c.HeaderNames = headers
+	switch {
+	case r.given("base-url"):
+		r.c.APIKey, r.c.Found = key, false
+		r.address(r.baseURL)
+	case key != "":
+		r.note("OPENAI_API_KEY is not sent to an address that only a run's directory names; give it with --base-url %s to have it sent", assay.MaskURLs(r.c.URL))
+	}
+	if r.label != "" {
+		r.c.Label = r.label
+	}
+	r.check(r.c.Validate())
 }
 
 // resolver is the state of one call of config.
@@ -148,21 +183,7 @@ func (r *resolver) target() {
 		if hp := r.givenOf("host", "port"); len(hp) > 0 {
 			r.bad("--base-url has host and port already; leave out %s", strings.Join(hp, " "))
 		}
-		u, err := url.Parse(base)
-		switch {
-		case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-			r.bad("--base-url: write http://HOST:PORT or https://HOST")
-		case u.User != nil:
-			r.bad("--base-url holds a password, which would be recorded; use --header \"Authorization=Basic …\"")
-		case u.RawQuery != "" || u.Fragment != "":
-			r.bad("--base-url %s: leave out what follows the path", base)
-		default:
-			r.c.URL = strings.TrimRight(base, "/")
-			if short, ok := strings.CutSuffix(r.c.URL, "/v1"); ok && r.endpoint == "" {
-				r.c.URL = short
-				r.note("--base-url: took %s, as the endpoint's path begins with /v1 itself", short)
-			}
-		}
+		r.address(base)
 	case r.given("host") || r.given("port"):
 		if r.port < 1 || r.port > 65535 {
 			r.bad("--port is between 1 and 65535, not %d", r.port)
@@ -190,6 +211,26 @@ func (r *resolver) target() {
 		r.c.Model = r.loraModules[0]
 	default:
 		r.bad("--lora-modules: one run measures one model; run once for each of %s", strings.Join(r.loraModules, " "))
+	}
+}
+
+// address takes the engine's URL as it was typed.
+func (r *resolver) address(base string) {
+	base = cli.WithScheme(base)
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
+		r.bad("--base-url: write http://HOST:PORT or https://HOST")
+	case u.User != nil:
+		r.bad("--base-url holds a password, which would be recorded; use --header \"Authorization=Basic …\"")
+	case u.RawQuery != "" || u.Fragment != "":
+		r.bad("--base-url %s: leave out what follows the path", base)
+	default:
+		r.c.URL = strings.TrimRight(base, "/")
+		if short, ok := strings.CutSuffix(r.c.URL, "/v1"); ok && r.endpoint == "" {
+			r.c.URL = short
+			r.note("--base-url: took %s, as the endpoint's path begins with /v1 itself", short)
+		}
 	}
 }
 

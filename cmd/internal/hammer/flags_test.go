@@ -11,11 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
 
+	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/hammer"
+	"github.com/assay-bench/assay/journal"
 )
 
 var updateHammer = flag.Bool("update-hammer", false, "rewrite the golden files of the flags and docs/vllm.md's table")
@@ -161,7 +165,10 @@ func TestHammerErrors(t *testing.T) {
 		{"--backend openai-chat --endpoint /v1/completions", "leave out --endpoint"},
 		{"--backend vllm --endpoint /v1/chat/completions", "use --backend openai-chat"},
 		{"--endpoint v1/completions", "begins with /"},
-		{"--base-url gpu:8000", "write http://HOST:PORT"},
+		{"--base-url ftp://gpu:8000", "write http://HOST:PORT"},
+		{"--duration soon", "a number of seconds"},
+		{"--again d --resume d", "leave one out"},
+		{"--again no-such-run", "--again: "},
 		{"--base-url http://u:p@gpu:8000", "use --header"},
 		{"--base-url http://gpu --port 1", "leave out --port"},
 		{"--host gpu --port 70000", "between 1 and 65535"},
@@ -248,6 +255,72 @@ func TestHammerResume(t *testing.T) {
 	}
 	if out.Resume != "d" || c.APIKey != "k" || c.Headers["A"] != "b" || c.Load.Mode != "" {
 		t.Errorf("resume gives %+v, %+v", c, out)
+	}
+}
+
+// What a person types without thinking: an address without a scheme, a number of
+// seconds.
+func TestShortWords(t *testing.T) {
+	c, _, _, err := resolve(strings.Fields("--base-url gpu:8000 --sweep 1,2 --duration 5 -f json"), nil)
+	if err != nil || c.URL != "http://gpu:8000" || c.Load.Duration != assay.Duration(5*time.Second) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A load in vLLM's words says which of its defaults are vLLM's.
+func TestVLLMDefaultsAreTold(t *testing.T) {
+	for args, want := range map[string]string{
+		"--base-url gpu --request-rate 8":                                                           "openai's completions (--backend), 1024 tokens in (--input-len), 128 tokens out (--output-len)",
+		"--base-url gpu --request-rate 8 --backend openai-chat --input-len 8":                       "has its defaults: 128 tokens out (--output-len)",
+		"--base-url gpu --request-rate 8 --backend openai --input-len 8 --output-len 8":             "",
+		"--base-url gpu --sweep 1,2":                                                                "",
+		"--base-url gpu --request-rate 8 --backend vllm --random-input-len 8 --profile large_model": "",
+	} {
+		_, _, notes, err := resolve(strings.Fields(args), nil)
+		if all := strings.Join(notes, "; "); err != nil || strings.Contains(all, "vllm bench serve") != (want != "") || !strings.Contains(all, want) {
+			t.Errorf("%s: %q, %v", args, all, err)
+		}
+	}
+}
+
+// A run is made again as it was configured. Its directory says where the engine is, and
+// anybody may have written it: a key is sent only to an address that was typed.
+func TestHammerAgain(t *testing.T) {
+	before, _, _, err := resolve(strings.Fields("--base-url http://gpu:8000 --backend openai --model m --sweep 2,3 --duration 4s --seed 7"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := journal.Create(dir, assay.Manifest{Format: assay.RunFormat, ID: "01KA3ZX9V6E5J7M8N9P0Q1R2S3", Created: 1, Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	key := map[string]string{"OPENAI_API_KEY": "k"}
+	again := func(args ...string) (hammer.Config, []string, error) {
+		c, _, notes, err := resolve(append([]string{"--again", dir}, args...), key)
+		return c, notes, err
+	}
+	c, notes, err := again("--out", "new", "--quiet")
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "not sent") || c.APIKey != "" {
+		t.Errorf("%q, key %q, %v", notes, c.APIKey, err)
+	}
+	before.APIKey, c.APIKey = "", ""
+	if diff := cmp.Diff(before, c, cmpopts.IgnoreUnexported(hammer.Config{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("another run (-want +got):\n%s", diff)
+	}
+	c, notes, err = again("--base-url", "other:9", "--label", "second")
+	if err != nil || len(notes) != 0 || c.URL != "http://other:9" || c.APIKey != "k" || c.Label != "second" || c.Load.Levels[1] != 3 {
+		t.Errorf("%+v, %q, %v", c, notes, err)
+	}
+	if _, _, err := again("--sweep", "1"); err == nil || !strings.Contains(err.Error(), "leave out --sweep") {
+		t.Errorf("%v", err)
 	}
 }
 

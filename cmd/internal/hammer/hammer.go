@@ -53,10 +53,17 @@ and an objective (--slo) was not kept.`,
 	}
 	f.register(cmd.Flags())
 	cmd.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n\n%s", c.UseLine(), c.Example, hammerUsage(c.Flags()))
+		list := basicUsage
+		if f.helpAll {
+			list = hammerUsage
+		}
+		_, err := fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n\nExamples:\n%s\n\n%s", c.UseLine(), c.Example, list(c.Flags()))
 		return err
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if f.helpAll {
+			return cmd.Help()
+		}
 		cfg, out, notes, err := f.config(cmd.Flags(), os.Getenv, os.ReadFile)
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ import (
 // registerHealth adds what is asked about the node: its readings, what they are
 // compared with and what it costs.
 func (f *hammerFlags) registerHealth(fs *pflag.FlagSet) {
-	fs.DurationVar(&f.sampleInterval, "sample-interval", 100*time.Millisecond, "how often GPUs, host and engine are read; 0: not at all")
+	cli.SecondsVar(fs, &f.sampleInterval, "sample-interval", 100*time.Millisecond, "how often GPUs, host and engine are read; 0: not at all")
 	fs.StringVar(&f.dcgm, "dcgm-exporter", "", "`URL` of a dcgm-exporter to read in place of the driver")
 	f.metrics.Listener = metricsListener()
 	f.metrics.Register(fs, "", "serve readings and progress for Prometheus on this ")

@@ -49,6 +49,24 @@ func (r *resolver) vllmLoad() bool {
 	return found
 }
 
+// vllmNote says which defaults a load in vLLM's words brings along: they are not
+// those of the other loads, with which it might be compared.
+func (r *resolver) vllmNote() {
+	var as []string
+	if r.backend == "" && r.endpoint == "" {
+		as = append(as, "openai's completions (--backend)")
+	}
+	if r.datasetName == "random" && r.profileName() == "" && len(r.givenOf("input-len", "random-input-len")) == 0 {
+		as = append(as, "1024 tokens in (--input-len)")
+	}
+	if r.datasetName == "random" && r.profileName() == "" && len(r.givenOf("output-len", "random-output-len")) == 0 {
+		as = append(as, "128 tokens out (--output-len)")
+	}
+	if len(as) > 0 {
+		r.note("a load in the words of vllm bench serve has its defaults: %s", strings.Join(as, ", "))
+	}
+}
+
 func (r *resolver) load() {
 	if r.grace < 0 {
 		r.bad("--grace must not be negative: %s", r.grace)
@@ -89,6 +107,7 @@ func (r *resolver) load() {
 		r.scenarioLoad(scenario)
 	case r.vllmLoad():
 		r.vllmLoadOf()
+		r.vllmNote()
 	default:
 		r.scenarioLoad(hammer.BuiltinScenarios()[0].Name)
 	}

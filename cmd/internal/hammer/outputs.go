@@ -89,6 +89,9 @@ func (f *hammerFlags) outputs() (hammerOutputs, error) {
 	if f.quiet && f.verbose {
 		bad("--quiet and --verbose contradict each other; leave one out")
 	}
+	if f.again != "" && f.resume != "" {
+		bad("--again makes a new run, and --resume goes on with one; leave one out")
+	}
 	if f.out != "" && f.resume != "" {
 		bad("--resume goes on in its own directory; leave out --out")
 	}
@@ -146,16 +149,21 @@ var resumable = map[string]bool{
 	"sign": true, "sign-key": true, "signer": true, "passphrase-file": true,
 }
 
-// checkResume refuses flags that would change a run which is already half done.
-func checkResume(fs *pflag.FlagSet) error {
+// repeatable are the flags that go with --again besides: a new run has a name, a
+// place and a nonce of its own, and may be of another engine.
+var repeatable = map[string]bool{"again": true, "out": true, "label": true, "nonce": true, "base-url": true, "checks": true}
+
+// checkRepeated refuses flags that would change a run which is half done (resume) or
+// made once more (again).
+func checkRepeated(fs *pflag.FlagSet, by string) error {
 	var wrong []string
 	fs.Visit(func(fl *pflag.Flag) {
-		if fl.Annotations[groupAnnotation] != nil && !resumable[fl.Name] {
+		if fl.Annotations[groupAnnotation] != nil && !resumable[fl.Name] && !(by == "again" && repeatable[fl.Name]) {
 			wrong = append(wrong, "--"+fl.Name)
 		}
 	})
 	if len(wrong) > 0 {
-		return fmt.Errorf("--resume goes on with the run as it was configured; leave out %s, or start a new run without --resume", strings.Join(wrong, " "))
+		return fmt.Errorf("--%s takes the run as it was configured; leave out %s, or start a new run without --%s", by, strings.Join(wrong, " "), by)
 	}
 	return nil
 }

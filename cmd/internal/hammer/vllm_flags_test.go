@@ -94,6 +94,7 @@ func TestHammerUsage(t *testing.T) {
 	h.register(set)
 	set.Bool("help", false, "help for hammer")
 	hammerGolden(t, "hammer_usage.golden", []byte(hammerUsage(set)))
+	hammerGolden(t, "hammer_usage_basic.golden", []byte(basicUsage(set)))
 }
 
 func TestWords(t *testing.T) {
