@@ -21,7 +21,7 @@ func Verified(v assay.Verdict, because string, checked []assay.Check, notes []st
 		}
 	}
 	t := Table{Columns: []Column{{Name: "check"}, {Name: "verdict", Words: true}, {Name: "evidence", Words: true}}}
-	proves, would, not := List{Head: "proves     "}, List{Head: "would prove"}, List{Head: "but not    "}
+	proves, would, not := List{Head: "proves        "}, List{Head: "would prove   "}, List{Head: "does not prove"}
 	said := map[string]bool{}
 	add := func(l *List, name, words string) {
 		item := name + ": " + words
@@ -54,7 +54,7 @@ func Verified(v assay.Verdict, because string, checked []assay.Check, notes []st
 		}
 	}
 	if len(notes) > 0 {
-		p.Blocks = append(p.Blocks, List{Head: "note       ", Items: notes})
+		p.Blocks = append(p.Blocks, List{Head: "note          ", Items: notes})
 	}
 	return p
 }

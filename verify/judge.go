@@ -75,7 +75,7 @@ func refusedCheck(err error, now time.Time) assay.Check {
 	c := assay.Check{
 		At: now.UnixNano(), Name: "compute.device", Evidence: err.Error(),
 		Proves:       "The libraries show a GPU on which to compute.",
-		DoesNotProve: "That the machine has no other: a container may hide it.",
+		DoesNotProve: "That no GPU exists: a container may hide one.",
 	}
 	if errors.Is(err, ErrCPUDevice) {
 		c.Verdict = assay.Fail

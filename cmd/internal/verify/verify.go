@@ -27,7 +27,7 @@ import (
 type verifyFlags struct {
 	out, format, backend, baseURL, model, prompt string
 	device                                       int
-	memory, skipCompute, reload, quiet           bool
+	memory, skipCompute, reload, quiet, verbose  bool
 	deadline                                     time.Duration
 	challenge                                    uint64
 	publish                                      publish.Flags
@@ -61,6 +61,7 @@ or the driver did not answer; 3 a check failed, or the only device is a CPU.`,
 			if err := f.ownPrompt(cmd.Flags().Changed("prompt")); err != nil {
 				return err
 			}
+			f.baseURL = cli.WithScheme(f.baseURL)
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -75,11 +76,12 @@ or the driver did not answer; 3 a check failed, or the only device is a CPU.`,
 	fs.StringVar(&f.model, "model", "", "the engine's model; by default the first that it lists")
 	fs.StringVar(&f.prompt, "prompt", "", "`words` of your own that the model answers; they and the answer are recorded, and with --kafka published")
 	fs.BoolVar(&f.reload, "reload-model", false, "have Ollama unload and load the model, to see memory rise")
-	fs.DurationVar(&f.deadline, "deadline", time.Minute, "how long the driver may take (10m with --memory)")
+	cli.SecondsVar(fs, &f.deadline, "deadline", time.Minute, "how long the driver may take (10m with --memory)")
 	fs.StringVar(&f.out, "out", "", "write checks.jsonl and operations.jsonl to this new `directory`, which assay ledger sign takes")
 	f.publish.Register(fs)
-	fs.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fs, &f.format, "text or json", "text", "json")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "where there is no GPU: which libraries were tried, and what they said")
 	return cmd
 }
 
@@ -149,7 +151,7 @@ func (f *verifyFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		if werr := cli.WriteJSON(stdout, v); werr != nil {
 			return werr
 		}
-	} else if werr := cli.Show(stdout, report.Verified(v.Verdict, v.Because, v.Checks, v.Notes)); werr != nil {
+	} else if werr := cli.Show(stdout, v.page(err, f.verbose)); werr != nil {
 		return werr
 	}
 	return errors.Join(v.outcome(err), perr)
@@ -180,6 +182,8 @@ func (v *verified) judge(err error) {
 	}
 	switch {
 	case v.Verdict == assay.Fail:
+	case errors.Is(err, verify.ErrNoDevice):
+		v.Verdict, v.Because = assay.Unknown, noGPU(os.DirFS("/"))
 	case err != nil:
 		v.Verdict, v.Because = assay.Unknown, err.Error()
 	case decided == 0:
@@ -189,11 +193,22 @@ func (v *verified) judge(err error) {
 	}
 }
 
+// page is the answer for a person. Where there is no GPU that is one sentence: what
+// each library said is for who asks for it.
+func (v *verified) page(err error, verbose bool) report.Page {
+	if errors.Is(err, verify.ErrNoDevice) && v.Verdict == assay.Unknown && !verbose {
+		return report.Verified(v.Verdict, v.Because, nil, nil)
+	}
+	return report.Verified(v.Verdict, v.Because, v.Checks, v.Notes)
+}
+
 // outcome is the exit code.
 func (v *verified) outcome(err error) error {
 	switch {
 	case errors.Is(err, verify.ErrCPUDevice):
 		return cli.Failed(err)
+	case v.Verdict != assay.Fail && errors.Is(err, verify.ErrNoDevice):
+		return cli.Unknown(verify.ErrNoDevice) // the page has said why
 	case v.Verdict != assay.Fail && err != nil:
 		return cli.Unknown(err)
 	case v.Verdict == assay.Degraded:
