@@ -122,6 +122,15 @@ func (d *runDir) existing(names ...string) (out []string) {
 	return out
 }
 
+// status is how the run ended, by its own files; one that cannot be read is partial.
+func (d *runDir) status() assay.Status {
+	run, err := journal.Open(d.path)
+	if err != nil {
+		return assay.StatusPartial
+	}
+	return run.Status()
+}
+
 // read reads what the statements are made from.
 func (d *runDir) read() (*readRun, error) {
 	for _, name := range d.existing(signedFiles...) {

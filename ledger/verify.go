@@ -61,6 +61,10 @@ type Verification struct {
 	Notes      []string            `json:"notes"`
 	NotProved  []string            `json:"does_not_prove"`
 
+	// TrustFiles are the files that keys were trusted by, by key id: for Text to name,
+	// where who asks knows them.
+	TrustFiles map[string]string `json:"-"`
+
 	at time.Time // when it was answered
 }
 

@@ -107,6 +107,9 @@ func (v *verification) about() {
 		ID: m.ID, Node: m.Node.ID, Nonce: m.Nonce, Created: time.Unix(0, m.Created).UTC(), Model: m.Engine.Model,
 		Status: assay.StatusPartial, Result: "unknown",
 	}
+	if !slices.ContainsFunc(v.statements, func(s *statement) bool { return s != nil }) {
+		v.Run.Status = v.d.status() // nobody has signed another
+	}
 	for _, s := range v.statements {
 		if s == nil {
 			continue

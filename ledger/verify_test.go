@@ -34,7 +34,7 @@ func TestVerifyAnswersInWords(t *testing.T) {
 	}
 	text := verifyText(t, v)
 	for _, want := range []string{
-		"verdict     pass", "signed by   Ada Example", "index 3 of 6", "index 4 of 6", "seen by witness one at 2026-11-15T13:01:00Z",
+		"verdict     pass: as Ada Example signed it, and unaltered since\n", "signed by   Ada Example", "index 3 of 6", "index 4 of 6", "seen by witness one at 2026-11-15T13:01:00Z",
 		"all 10 follow from the evidence", "unaltered   since 2026-11-15T13:01:00Z at the latest, by the word of witness one",
 		"this does not prove", "that the GPU was real: assay verify", "one that the log's own operator runs proves little",
 	} {
@@ -288,5 +288,17 @@ func TestVerifyOfNothing(t *testing.T) {
 	}
 	if _, err := VerifyRun(t.TempDir(), VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "not a run directory") {
 		t.Errorf("empty directory: %v", err)
+	}
+}
+
+// A complete run that nobody has signed is complete, and not partial for that.
+func TestUnsignedRunKeepsItsStatus(t *testing.T) {
+	dir := runDirectory(t, "01K74T0AB00000000000000000", "node-1", runNonce)
+	v, err := VerifyRun(dir, VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Verdict != assay.Unknown || v.Run == nil || v.Run.Status != assay.StatusComplete {
+		t.Errorf("%s: %+v", v.Verdict, v.Run)
 	}
 }

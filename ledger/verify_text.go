@@ -39,14 +39,26 @@ func (v *verification) notProved() []string {
 	return out
 }
 
+// Line is the answer in one line: the verdict and whose word it is, or the worst of
+// what was found.
+func (v Verification) Line() string {
+	if len(v.Problems) > 0 {
+		return foreign.Line(fmt.Sprintf("%s: %s", v.Verdict, v.Problems[0].Text), maxLine)
+	}
+	if v.Signer == nil {
+		return v.Verdict.String()
+	}
+	return foreign.Line(fmt.Sprintf("%s: as %s signed it, and unaltered since", v.Verdict, v.Signer.Owner), maxLine)
+}
+
 // Text writes the answer for a person.
 func (v Verification) Text(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-11s %s\n", name, foreign.Line(fmt.Sprintf(format, args...), maxLine))
 	}
-	line("verdict", "%s", v.Verdict)
-	for _, p := range v.Problems {
+	line("verdict", "%s", v.Line())
+	for _, p := range v.Problems[min(1, len(v.Problems)):] {
 		line("", "%s: %s", p.Verdict, p.Text)
 	}
 	if r := v.Run; r != nil {
@@ -124,11 +136,15 @@ func (v Verification) signer(line func(string, string, ...any)) {
 	line("", "key %s of node %s, valid from %s to %s", shortKeyID(s.KeyID), s.Node, clockTime(s.NotBefore), clockTime(s.NotAfter))
 	switch {
 	case s.SelfSigned && s.Trusted:
-		line("", "trusted by --trust")
+		line("", "%s", strings.TrimSpace("trusted by --trust "+v.TrustFiles[s.KeyID]))
 	case s.SelfSigned:
 		line("", "nobody else says whose key it is")
 	case s.Authority != "":
-		line("", "authority: %s, key %s", s.Authority, shortKeyID(s.AuthorityKey))
+		text := fmt.Sprintf("authority: %s, key %s", s.Authority, shortKeyID(s.AuthorityKey))
+		if file := v.TrustFiles[s.AuthorityKey]; file != "" {
+			text += ", trusted by --trust " + file
+		}
+		line("", "%s", text)
 	default:
 		line("", "the statement about it is signed by key %s, which is not known here", shortKeyID(s.AuthorityKey))
 	}

@@ -23,6 +23,7 @@ const maxKeysFile = 64 << 20
 type ledgerVerifyFlags struct {
 	trust, keys []string
 	needReceipt bool
+	quiet       bool
 	keysMaxAge  time.Duration
 	nonce       string
 	format      string
@@ -57,7 +58,9 @@ trusted); 3 it does not hold.`,
 	fl.DurationVar(&f.keysMaxAge, "keys-max-age", 0, "no pass without a log's keys that are at most so old, as 24h; 0: any age")
 	fl.BoolVar(&f.needReceipt, "need-receipt", false, "no pass without a good receipt of a log for each statement")
 	fl.StringVar(&f.nonce, "nonce", "", "the `HEX` that was given for the run: it must carry it")
-	fl.StringVar(&f.format, "format", "text", "text or json")
+	cli.FormatFlag(fl, &f.format, "text or json", "text", "json")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print the result in one line, and nothing else")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "format")
 	return cmd
 }
 
@@ -90,9 +93,13 @@ func (f ledgerVerifyFlags) run(ctx context.Context, dir string, stdout, stderr i
 	if err != nil {
 		return cli.Unknown(err)
 	}
-	if f.format == "json" {
+	v.TrustFiles = trustFiles(f.trust)
+	switch {
+	case f.format == "json":
 		err = cli.WriteJSON(stdout, v)
-	} else {
+	case f.quiet:
+		_, err = fmt.Fprintln(stdout, v.Line())
+	default:
 		err = v.Text(stdout)
 	}
 	if err != nil {
@@ -165,6 +172,27 @@ func snapshotStatements(path string, b []byte, o *ledger.VerifyOptions, stderr i
 	return v.Statements, nil
 }
 
+// trustFiles says which file each trusted key came from. [Trusted] has read them all,
+// and refused what is wrong.
+func trustFiles(paths []string) map[string]string {
+	out := map[string]string{}
+	for _, path := range paths {
+		b, err := keys.ReadSmall(path, maxKeysFile)
+		if err != nil || !isStatements(b) {
+			continue
+		}
+		for line := range bytes.Lines(b) {
+			if k, err := ledger.ParseKey(line); err == nil {
+				out[k.ID] = path
+			}
+		}
+	}
+	return out
+}
+
+// isStatements tells statements about keys from a policy.
+func isStatements(b []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) }
+
 // Trusted reads what a person trusts: statements about keys, and at most one
 // policy, told apart by what they hold.
 func Trusted(paths []string) (*ledger.Keyring, *ledger.Policy, error) {
@@ -175,7 +203,7 @@ func Trusted(paths []string) (*ledger.Keyring, *ledger.Policy, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("--trust: %w", err)
 		}
-		if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		if !isStatements(b) {
 			p, err := ledger.ParsePolicy(b)
 			if err != nil {
 				return nil, nil, fmt.Errorf("--trust %s: neither a statement about a key nor a policy: %w", path, err)
