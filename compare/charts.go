@@ -22,13 +22,13 @@ func Plots(e Experiment, a Analysis) []Plot {
 	memory = append(memory, bars(e, a, "gpu_memory_peak_bytes", gib, "memory of the GPU, ")...)
 	names := engineNames(e)
 	return []Plot{
-		{"latency_comparison", report.Chart{Title: "Latency of a whole answer", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
+		{"latency_comparison", report.Chart{Title: "Latency of a whole answer", Kind: report.ChartBars, ByCategory: true, Categories: names, X: report.Axis{Label: "engine"},
 			Y: report.Axis{Label: "mean time", Unit: "ms", Zero: true}, Lines: bars(e, a, latencyMetric, 1, ""), Note: "Means of runs with their " + confidence(a.Family.Confidence) + " interval; whether a difference is significant is in the table."}},
 		{"throughput_scaling", throughputChart(e, a)},
-		{"memory_usage", report.Chart{Title: "Highest memory in use", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
+		{"memory_usage", report.Chart{Title: "Highest memory in use", Kind: report.ChartBars, ByCategory: true, Categories: names, X: report.Axis{Label: "engine"},
 			Y: report.Axis{Label: "memory", Unit: "GiB", Zero: true}, Lines: memory, Note: "Means of runs' peaks."}},
 		{"memory_over_time", memoryChart(e)},
-		{"gpu_utilization", report.Chart{Title: "GPU utilization", Kind: report.ChartBars, Categories: names, X: report.Axis{Label: "engine"},
+		{"gpu_utilization", report.Chart{Title: "GPU utilization", Kind: report.ChartBars, ByCategory: true, Categories: names, X: report.Axis{Label: "engine"},
 			Y: report.Axis{Label: "utilization", Unit: "%", Zero: true}, Lines: bars(e, a, "gpu_utilization_mean", 0.01, ""), Note: "A duty cycle: it says that some kernel ran, not how well."}},
 	}
 }
@@ -43,8 +43,8 @@ func throughputChart(e Experiment, a Analysis) report.Chart {
 	groups := scaled(e.Loads)
 	if len(groups) == 0 {
 		c.Title, c.Kind, c.Categories, c.X = "Throughput by workload", report.ChartBars, e.Workloads, report.Axis{Label: "workload"}
-		for _, engine := range engineNames(e) {
-			l := report.Line{Name: engine}
+		for k, engine := range engineNames(e) {
+			l := report.Line{Name: engine, Colour: k + 1}
 			any := false
 			for i, w := range e.Workloads {
 				any = point(&l, float64(i), a.of(engine, w, throughputMetric), 1) || any
@@ -58,8 +58,8 @@ func throughputChart(e Experiment, a Analysis) report.Chart {
 	c.Title, c.Kind, c.X = "Throughput over concurrency", report.ChartLine, report.Axis{Label: "requests under way"}
 	on := map[string]bool{}
 	for _, g := range groups {
-		for _, engine := range engineNames(e) {
-			l := report.Line{Name: engine}
+		for k, engine := range engineNames(e) {
+			l := report.Line{Name: engine, Colour: k + 1}
 			if len(groups) > 1 {
 				l.Name += ", as " + g[0].Workload
 			}
@@ -91,10 +91,13 @@ func memoryChart(e Experiment) report.Chart {
 	c := report.Chart{Title: "Memory over time", Kind: report.ChartTime, X: report.Axis{Label: "since the engine's first run of the round"},
 		Y:    report.Axis{Label: "memory", Unit: "GiB", Zero: true},
 		Note: "Of each engine the round with its highest peak; its runs of " + strings.Join(e.Workloads, ", ") + " follow one another, with gaps between them."}
-	for _, of := range []struct{ series, prefix string }{{SeriesMemory, "processes of "}, {SeriesGPUMemory, "GPU of "}} {
-		for _, engine := range engineNames(e) {
+	for _, of := range []struct {
+		series, prefix string
+		colours        int // that come before
+	}{{SeriesMemory, "processes of ", 0}, {SeriesGPUMemory, "GPU of ", len(e.Engines)}} {
+		for k, engine := range engineNames(e) {
 			if l := memoryLine(e, engine, of.series); len(l.X) > 0 {
-				l.Name = of.prefix + engine
+				l.Name, l.Colour = of.prefix+engine, k+1+of.colours
 				c.Lines = append(c.Lines, l)
 			}
 		}

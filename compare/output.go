@@ -11,6 +11,9 @@ import (
 	"github.com/assay-bench/assay/report"
 )
 
+// ReportFile is the page of an experiment, in its directory.
+const ReportFile = "report.html"
+
 // OutputOptions say what is written besides JSON, Markdown and HTML.
 type OutputOptions struct {
 	// Plot draws a chart as PNG (report/plot.PNG); nil: no pictures are written.
@@ -47,7 +50,7 @@ func WriteOutputs(dir string, e Experiment, a Analysis, o OutputOptions) error {
 	if err := replace(filepath.Join(dir, "comparison_table.md"), md.Bytes()); err != nil {
 		return err
 	}
-	if err := replace(filepath.Join(dir, "report.html"), html.Bytes()); err != nil {
+	if err := replace(filepath.Join(dir, ReportFile), html.Bytes()); err != nil {
 		return err
 	}
 	if !e.Analysis.Plots || o.Plot == nil {

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/internal/foreign"
@@ -99,19 +98,6 @@ func reproduction(e Experiment) []report.Block {
 	if e.Created > 0 {
 		put("experiment", "began", time.Unix(0, e.Created).UTC().Format(time.RFC3339))
 	}
-	put("machine", "system", strings.TrimSpace(e.Node.OS+" "+e.Node.Arch+" "+e.Node.Kernel))
-	put("machine", "processor", e.Node.CPU)
-	put("machine", "cores", strconv.Itoa(e.Node.Cores))
-	if e.Node.MemoryBytes > 0 {
-		put("machine", "memory", number(float64(e.Node.MemoryBytes)/gib)+" GiB")
-	}
-	for _, g := range e.Node.GPUs {
-		of := "GPU " + strconv.Itoa(g.Index)
-		put(of, "name", g.Name)
-		put(of, "driver", g.Driver)
-		put(of, "CUDA of the driver", g.CUDA)
-		put(of, "VBIOS", g.VBIOS)
-	}
 	for _, x := range e.Engines {
 		for _, k := range slices.Sorted(maps.Keys(x.Lock)) {
 			put(x.Name, k, x.Lock[k])
@@ -119,7 +105,7 @@ func reproduction(e Experiment) []report.Block {
 		put(x.Name, "python_packages", strconv.Itoa(len(x.Packages)))
 		put(x.Name, "isolation", x.Isolation)
 	}
-	t.Note = "RESULTS is the directory of this report. --locked refuses an engine of which one of these rows differs, isolation apart. Names of variables without a value were passed on from the environment, and their values are not recorded."
+	t.Note = "RESULTS is the directory of this report; the machine is above. --locked refuses an engine of which one of these rows differs, isolation apart. Names of variables without a value were passed on from the environment, and their values are not recorded."
 	return append(out, t)
 }
 

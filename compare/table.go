@@ -14,13 +14,9 @@ import (
 // then what it rests on. With charts it is report.html, without it is
 // comparison_table.md.
 func Page(e Experiment, a Analysis, charts bool) report.Page {
-	title := a.Name
-	if title == "" {
-		title = "Comparison of " + strings.Join(engineNames(e), ", ")
-	}
-	p := report.Page{Title: title}
+	p := report.Page{Title: titleOf(e, a)}
 	add := func(b ...report.Block) { p.Blocks = append(p.Blocks, b...) }
-	add(report.Paragraph{Head: "Fastest:", Text: fmt.Sprintf("%s. %s.", a.Overall.Fastest, sentence(a.Overall.Because))})
+	add(verdictOf(a))
 	add(report.Paragraph{Head: "Recommendation:", Text: a.Overall.Recommendation + "."})
 	if a.Status != assay.StatusComplete && a.Status != "" {
 		add(report.Paragraph{Head: "Status:", Text: fmt.Sprintf("%s. The experiment did not come to its end; the figures are of the runs that there are.", a.Status)})
@@ -52,8 +48,16 @@ func Page(e Experiment, a Analysis, charts bool) report.Page {
 		}
 	}
 	add(ending(a)...)
+	add(environment(e)...)
 	add(reproduction(e)...)
 	return p
+}
+
+func titleOf(e Experiment, a Analysis) string {
+	if a.Name == "" {
+		return "Comparison of " + strings.Join(engineNames(e), ", ")
+	}
+	return a.Name
 }
 
 func sentence(s string) string {
@@ -68,28 +72,6 @@ func sentence(s string) string {
 
 // figuresTitle begins the title of the tables of each engine's figures.
 const figuresTitle = "Engines on "
-
-// Brief is the answer for a terminal: what the page says first, and what failed.
-func Brief(e Experiment, a Analysis) report.Page {
-	p := Page(e, a, false)
-	keep := p.Blocks[:0:0]
-	for _, b := range p.Blocks {
-		switch b := b.(type) {
-		case report.Heading:
-			if b.Text == "Agreement of the answers at temperature 0" || b.Text == "Success criteria" {
-				p.Blocks = keep
-				return p
-			}
-		case report.Table:
-			if strings.HasPrefix(b.Title, figuresTitle) || strings.HasPrefix(b.Title, countersTitle) {
-				continue // the page has them
-			}
-		}
-		keep = append(keep, b)
-	}
-	p.Blocks = keep
-	return p
-}
 
 func matrixTable(e Experiment, a Analysis) report.Table {
 	t := report.Table{Title: "At a glance", Columns: []report.Column{{Name: "engine"}, {Name: "latency, ms"}, {Name: "throughput, tokens/s"}, {Name: "speedup"}, {Name: "verdict by latency", Words: true}}}
@@ -216,13 +198,7 @@ func figureTable(e Experiment, a Analysis, workload string) report.Table {
 		if f.Workload != workload {
 			continue
 		}
-		scale, unit := 1.0, f.Unit
-		switch f.Unit {
-		case "bytes":
-			scale, unit = 1<<30, "GiB"
-		case "ratio":
-			scale, unit = 0.01, "%"
-		}
+		scale, unit := shownUnit(f.Unit)
 		span := "–"
 		if !math.IsNaN(f.Mean.Lo) {
 			span = fmt.Sprintf("[%s, %s]", number(f.Mean.Lo/scale), number(f.Mean.Hi/scale))
@@ -272,9 +248,9 @@ func rounds(e Experiment, a Analysis, workload string) []report.Block {
 		c.X.Label, c.Note = "run", "Each point is a run."
 	}
 	most := 0
-	for _, name := range engineNames(e) {
+	for i, name := range engineNames(e) {
 		if f := a.of(name, workload, m.Name); f != nil {
-			l := report.Line{Name: name, Y: f.Values}
+			l := report.Line{Name: name, Y: f.Values, Colour: i + 1}
 			for _, r := range f.Rounds {
 				l.X = append(l.X, float64(r))
 			}
@@ -288,8 +264,8 @@ func rounds(e Experiment, a Analysis, workload string) []report.Block {
 	return []report.Block{c}
 }
 
-// ending is what stands below the workloads.
-func ending(a Analysis) []report.Block {
+// failures are the engines and the runs that gave no figures.
+func failures(a Analysis) []report.Block {
 	var out []report.Block
 	if len(a.Failures) > 0 {
 		out = append(out, report.Heading{Text: "Failures"})
@@ -314,6 +290,12 @@ func ending(a Analysis) []report.Block {
 			}
 		}
 	}
+	return out
+}
+
+// ending is what stands below the workloads.
+func ending(a Analysis) []report.Block {
+	out := failures(a)
 	if len(a.Agreement) > 0 {
 		var items []string
 		for _, g := range a.Agreement {

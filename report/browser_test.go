@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -310,10 +311,11 @@ func TestHealthInChromium(t *testing.T) {
 		return out
 	}
 	before := images()
-	b.eval(`document.querySelector("[data-chart]").scrollIntoView({block: "center"})`)
+	overTime := fmt.Sprintf("[data-chart=\"%d\"]", slices.IndexFunc(drawings(t, page.String()), func(d map[string]any) bool { return d["group"] == timeGroup }))
+	b.eval(`document.querySelector('` + overTime + `').scrollIntoView({block: "center"})`)
 	b.frame()
 	var box struct{ X, Y, Width, Height float64 }
-	if err := json.Unmarshal([]byte(b.eval(`JSON.stringify(document.querySelector("[data-chart] .u-over").getBoundingClientRect())`)), &box); err != nil {
+	if err := json.Unmarshal([]byte(b.eval(`JSON.stringify(document.querySelector('`+overTime+` .u-over').getBoundingClientRect())`)), &box); err != nil {
 		t.Fatal(err)
 	}
 	y := box.Y + box.Height/2

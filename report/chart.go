@@ -20,6 +20,12 @@ type Chart struct {
 	// Group ties charts together: those of one group have the same x range, zoom
 	// together and show the cursor together. Empty: the chart is on its own.
 	Group string
+	// ByCategory gives the bars of one category one colour, that of the line of the
+	// same place in other charts: so an engine looks the same everywhere.
+	ByCategory bool
+	// Rule is a value that bars are read against, drawn as a line across them; 0:
+	// none.
+	Rule  float64
 	Lines []Line
 	Spans []Span
 	Marks []Mark
@@ -63,6 +69,19 @@ type Line struct {
 	Dots bool
 	// Dashed is for what was computed, beside what was measured.
 	Dashed bool
+	// Colour is which of the colours the line has, from 1; 0: that of its place.
+	Colour int
+	// Tones, as long as Y or nil, say what each bar of a [ChartBars] means: it has
+	// the tone's colour then.
+	Tones []Tone
+}
+
+// ColourOf is the number of a line's colour, from 0, where i is its place.
+func (l Line) ColourOf(i int) int {
+	if l.Colour > 0 {
+		return l.Colour - 1
+	}
+	return i
 }
 
 // Span is a stretch of the x axis that is shaded.
@@ -241,8 +260,12 @@ func (a Axis) holds(v float64) bool {
 	return math.Abs(v) <= most && (!a.Log || v >= 1/most)
 }
 
+// minJoined is how many points it takes to be joined: a line through fewer says of
+// what lies between them what nobody has measured.
+const minJoined = 5
+
 // usable is the line as it can be drawn: lengths agree, x rises, nothing
-// infinite, nothing that a logarithm cannot take.
+// infinite, nothing that a logarithm cannot take, few points not joined.
 func (l Line) usable(x, y Axis) Line {
 	n := min(len(l.X), len(l.Y))
 	band := len(l.Lo) >= n && len(l.Hi) >= n && n > 0
@@ -262,12 +285,13 @@ func (l Line) usable(x, y Axis) Line {
 		points = append(points, p)
 	}
 	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
-	out := Line{Name: l.Name, Dots: l.Dots, Dashed: l.Dashed}
+	out := Line{Name: l.Name, Dots: l.Dots, Dashed: l.Dashed, Colour: l.Colour}
 	for _, p := range points {
 		out.X, out.Y = append(out.X, p.x), append(out.Y, p.y)
 		if band {
 			out.Lo, out.Hi = append(out.Lo, p.lo), append(out.Hi, p.hi)
 		}
 	}
+	out.Dots = out.Dots || !out.Dashed && extentOf(out.Y).N < minJoined
 	return out
 }

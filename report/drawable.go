@@ -102,7 +102,10 @@ func (c Chart) Drawable() (Chart, []string) {
 // ofCategories is the line with exactly n values. An interval that is not whole
 // or runs backwards is none.
 func (l Line) ofCategories(n int, y Axis) Line {
-	out := Line{Name: l.Name, Y: make([]float64, n), Lo: make([]float64, n), Hi: make([]float64, n)}
+	out := Line{Name: l.Name, Y: make([]float64, n), Lo: make([]float64, n), Hi: make([]float64, n), Colour: l.Colour}
+	if len(l.Tones) >= n {
+		out.Tones = l.Tones[:n]
+	}
 	for i := range n {
 		out.Y[i], out.Lo[i], out.Hi[i] = math.NaN(), math.NaN(), math.NaN()
 		if i >= len(l.Y) || !y.holds(l.Y[i]) {

@@ -31,25 +31,30 @@ type Series struct {
 	Values []float64
 }
 
-// Health is the page of a node's health: the verdict first, then what it rests
-// on, then who measured and where.
+// Health is the page of a node's health: the verdict and the figures that are looked
+// for first, then what they rest on, then who measured and where.
 func Health(in HealthInput) Page {
 	s, h := in.Summary, in.Health
 	p := Page{Title: healthTitle(in)}
 	add := func(blocks ...Block) { p.Blocks = append(p.Blocks, blocks...) }
 	if h != nil {
-		add(verdictOf(in)...)
+		add(verdictOf(in))
+	}
+	if tiles := tilesOf(in); len(tiles) > 0 {
+		add(tiles)
+	}
+	if h != nil {
+		add(scoreBlocks(h.Score)...)
 		add(findings(in)...)
 	}
-	add(Heading{"Latency"})
-	add(latencyCharts(in)...)
-	add(percentiles(s))
 	add(Heading{"Throughput"}, stages(s))
 	if t, ok := errors(s); ok {
 		add(t)
 	}
 	add(scalingCharts(in)...)
 	add(outcome(s)...)
+	add(Heading{"Latency"}, percentiles(s))
+	add(latencyCharts(in)...)
 	if gpus := gpuBlocks(in); len(gpus) > 0 {
 		add(Heading{"GPUs and host"})
 		add(gpus...)
@@ -100,7 +105,7 @@ func scoreOf(s assay.HealthScore, part string, v *float64) assay.Quantity {
 	return q
 }
 
-func verdictOf(in HealthInput) []Block {
+func verdictOf(in HealthInput) Verdict {
 	h, s := in.Health, in.Summary
 	var note []string
 	if h.Score.Baseline != "" {
@@ -114,31 +119,90 @@ func verdictOf(in HealthInput) []Block {
 	}
 	note = append(note, fmt.Sprintf("%s of the score's weight could be measured.", percent(h.Score.Coverage)))
 	note = append(note, fmt.Sprintf("Run %s, %s, %s; client %s.", s.Status, spell(time.Duration(s.Ended-s.Started)), plural(len(s.Stages), "stage", "stages"), s.Client.Certificate))
-	overall := scoreOf(h.Score, "overall", h.Score.Overall)
-	out := []Block{Verdict{Of: h.NodeID, Verdict: h.Verdict, Score: overall, Why: h.Because, Note: strings.Join(note, " ")}}
+	return Verdict{Of: h.NodeID, Verdict: h.Verdict, Score: scoreOf(h.Score, "overall", h.Score.Overall), Why: h.Because, Note: strings.Join(note, " ")}
+}
+
+// scoreBlocks are the parts of the score, and what was lost of it.
+func scoreBlocks(score assay.HealthScore) []Block {
+	overall := scoreOf(score, "overall", score.Overall)
 	bars := Bars{Bars: []Bar{{Name: "overall", Value: overall, Strong: true, Note: "weighted geometric mean: one bad part is not averaged away"}}}
 	for _, part := range []struct {
 		name string
 		v    *float64
-	}{{"latency", h.Score.Latency}, {"throughput", h.Score.Throughput}, {"stability", h.Score.Stability}, {"efficiency", h.Score.Efficiency}} {
-		b := Bar{Name: part.name, Value: scoreOf(h.Score, part.name, part.v)}
-		if w, ok := h.Score.Weights[part.name]; ok {
+	}{{"latency", score.Latency}, {"throughput", score.Throughput}, {"stability", score.Stability}, {"efficiency", score.Efficiency}} {
+		b := Bar{Name: part.name, Value: scoreOf(score, part.name, part.v)}
+		if w, ok := score.Weights[part.name]; ok {
 			b.Note = "weight " + number(w)
 		}
 		bars.Bars = append(bars.Bars, b)
 	}
-	out = append(out, bars)
-	if len(h.Score.Deductions) == 0 {
-		if h.Score.Overall != nil {
+	out := []Block{bars}
+	if why, all := unscored(bars); all {
+		out = []Block{Paragraph{Head: "score", Text: "Not known, nor any part of it: " + strings.TrimSuffix(why, ".") + "."}}
+	}
+	if len(score.Deductions) == 0 {
+		if score.Overall != nil {
 			out = append(out, Paragraph{Text: "No part of the score was lost."})
 		}
 		return out
 	}
 	t := Table{Title: "What was lost, and why", Columns: []Column{{Name: "part"}, {Name: "metric", Words: true}, {Name: "measured"}, {Name: "expected"}, {Name: "lost"}, {Name: "because", Words: true}}}
-	for _, d := range h.Score.Deductions {
+	for _, d := range score.Deductions {
 		t.Rows = append(t.Rows, []string{d.Part, d.Metric, number(d.Measured), number(d.Expected), fmt.Sprintf("%.2f", d.Lost), d.Because})
 	}
 	return append(out, t)
+}
+
+// unscored says that no part of a score is known, and for which one reason; several
+// reasons are shown beside their parts.
+func unscored(bars Bars) (why string, all bool) {
+	for i, b := range bars.Bars {
+		if b.Value.Known() || i > 1 && b.Value.Why != why {
+			return "", false
+		}
+		why = b.Value.Why // the whole may give its own, in other words
+	}
+	return why, true
+}
+
+// tilesOf are the figures that are looked for first: of the stage with the most
+// tokens a second, since that is what the node can do.
+func tilesOf(in HealthInput) Tiles {
+	var best *assay.StageSummary
+	ok, failed := 0, 0
+	for i, st := range in.Summary.Stages {
+		ok, failed = ok+st.OK, failed+st.Failed
+		if st.OK > 0 && (best == nil || st.OutputTokensPerSecond > best.OutputTokensPerSecond) {
+			best = &in.Summary.Stages[i]
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	ms := func(d assay.Dist) (string, string) {
+		note := ""
+		if p, ok := d.P(99); ok && p.Held() {
+			note = "p99 " + number(p.Value) + " ms"
+		}
+		return percentile(d, 50) + " ms", note
+	}
+	tiles := Tiles{{"output tokens/s", number(best.OutputTokensPerSecond), "at " + loadOf(best.Plan)}}
+	for _, m := range []struct {
+		name string
+		d    assay.Dist
+	}{{"TTFT, median", best.TTFT}, {"TPOT, median", best.TPOT}} {
+		if m.d.N > 0 {
+			value, note := ms(m.d)
+			tiles = append(tiles, Tile{m.name, value, note})
+		}
+	}
+	tiles = append(tiles, Tile{"failed requests", percent(float64(failed) / float64(ok+failed)), fmt.Sprintf("%d of %d", failed, ok+failed)})
+	if h := in.Health; h != nil && h.Cost.TotalPerMillion != nil {
+		tiles = append(tiles, Tile{"a million output tokens", price(*h.Cost.TotalPerMillion), "rental and energy"})
+	} else if h != nil && h.Cost.RentalPerMillion != nil {
+		tiles = append(tiles, Tile{"a million output tokens", price(*h.Cost.RentalPerMillion), "rental"})
+	}
+	return tiles
 }
 
 // nameOf says which device is meant: by its number where it has one.

@@ -21,7 +21,7 @@ type timeChart struct {
 
 var timeCharts = []timeChart{
 	{"GPU utilization (a duty cycle)", []string{assay.GPUUtilization}, "%", 100, true},
-	{"GPU memory in use", []string{assay.GPUMemoryUsed}, "GiB", 1. / (1 << 30), true},
+	{"GPU memory in use", []string{assay.GPUMemoryUsed}, "GiB", 1. / (1 << 30), false},
 	{"GPU temperature", []string{assay.GPUTemperature, assay.GPUMemoryTemperature}, "°C", 1, false},
 	{"GPU power", []string{assay.GPUPower, assay.GPUPowerLimit}, "W", 1, true},
 	{"GPU clock", []string{assay.GPUSMClock}, "MHz", 1e-6, false},
@@ -30,7 +30,7 @@ var timeCharts = []timeChart{
 	{"KV cache in use", []string{assay.EngineKVCache}, "%", 100, true},
 	{"Engine's memory", []string{assay.EngineResidentMemory}, "MiB", 1. / (1 << 20), false},
 	{"Host processor", []string{assay.HostCPU}, "%", 100, true},
-	{"Host memory in use", []string{assay.HostMemoryUsed}, "GiB", 1. / (1 << 30), true},
+	{"Host memory in use", []string{assay.HostMemoryUsed}, "GiB", 1. / (1 << 30), false},
 }
 
 // lineNames tells apart readings that share a chart.
@@ -64,7 +64,7 @@ func gpuBlocks(in HealthInput) []Block {
 				chart.Lines = append(chart.Lines, in.readingLine(s, c.scale))
 			}
 		}
-		if len(chart.Lines) == 0 {
+		if !slices.ContainsFunc(chart.Lines, func(l Line) bool { return extentOf(l.Y).N > 0 }) {
 			continue
 		}
 		if strings.HasPrefix(c.names[0], "gpu_") {

@@ -164,7 +164,7 @@ func scalingCharts(in HealthInput) []Block {
 	}
 	streams := Axis{Label: "parallel requests", Log: true}
 	lines := []Line{goodput}
-	if u := sc.USL; u != nil {
+	if u := sc.USL; u != nil && len(points) >= minJoined {
 		lines = append(lines, lawLine(*u, points[0].Load, points[len(points)-1].Load))
 	}
 	out = append(out, Chart{Title: "Throughput against concurrency", Kind: ChartLine, X: streams, Y: Axis{Unit: "requests/s", Zero: true},
@@ -175,7 +175,7 @@ func scalingCharts(in HealthInput) []Block {
 		loadLine(s, "TTFT p50", 50, func(st assay.StageSummary) assay.Dist { return st.TTFT }),
 		loadLine(s, "TTFT p99", 99, func(st assay.StageSummary) assay.Dist { return st.TTFT })}
 	if len(latency[0].X) > 1 {
-		out = append(out, Chart{Title: "Time to first token against concurrency", Kind: ChartLine, X: streams, Y: Axis{Unit: "ms", Log: true},
+		out = append(out, Chart{Title: "Time to first token against concurrency", Kind: ChartLine, X: streams, Y: Axis{Unit: "ms", Log: wide(latency)},
 			Group: "load", Lines: latency, Marks: marks, Spans: spans, Small: true,
 			Note: "Bands are 95 % intervals; a percentile that the samples do not carry is not drawn."})
 	}
@@ -188,6 +188,18 @@ func scalingCharts(in HealthInput) []Block {
 			Y: Axis{Unit: unit, Zero: true}, Lines: []Line{pareto}, Note: "One point for each load; up and to the right is better."})
 	}
 	return out
+}
+
+// wide reports whether lines need a logarithmic axis: a linear one shows what lies
+// within one order of magnitude better.
+func wide(lines []Line) bool {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, l := range lines {
+		if e := extentOf(l.Y); e.N > 0 {
+			low, high = min(low, e.Min), max(high, e.Max)
+		}
+	}
+	return low > 0 && high > 10*low
 }
 
 // lawLine draws the fitted scalability law beside what was measured.

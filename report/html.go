@@ -79,16 +79,18 @@ type htmlPage struct {
 type htmlBlock struct {
 	Heading   *htmlHeading
 	Verdict   *htmlVerdict
+	Tiles     Tiles
 	Bars      *htmlBars
 	Table     *htmlTable
 	Chart     *htmlChart
 	Paragraph *Paragraph
 	List      *List
+	Commands  []string
 }
 
 type htmlHeading struct{ ID, Text string }
 
-type htmlVerdict struct{ Of, Word, Score, Range, Why, Note string }
+type htmlVerdict struct{ Of, Class, Word, Score, Range, Why, Note string }
 
 type htmlBars struct {
 	Title, Note string
@@ -107,6 +109,9 @@ type htmlTable struct {
 	Columns []Column
 	Rows    [][]htmlCell
 	Notes   []string
+	// Cards are what the rows become on a narrow screen, where so many columns would
+	// be out of sight.
+	Cards bool
 }
 
 type htmlGroup struct {
@@ -114,7 +119,10 @@ type htmlGroup struct {
 	Span int
 }
 
-type htmlCell struct{ Text, Class string }
+type htmlCell struct{ Text, Class, Label string }
+
+// minCards is how many columns make cards of a table's rows on a narrow screen.
+const minCards = 3
 
 func (p *htmlPage) add(block Block) {
 	switch x := block.(type) {
@@ -123,17 +131,26 @@ func (p *htmlPage) add(block Block) {
 		p.Contents = append(p.Contents, h)
 		p.Blocks = append(p.Blocks, htmlBlock{Heading: h})
 	case Verdict:
-		v := &htmlVerdict{Of: show(x.Of), Word: x.Verdict.String(), Why: show(x.Why), Note: show(x.Note)}
+		v := &htmlVerdict{Of: show(x.Of), Class: x.Verdict.String(), Word: show(x.word()), Why: show(x.Why), Note: show(x.Note)}
 		if x.Score.Known() {
 			v.Score, v.Range, _ = strings.Cut(interval(x.Score), " ")
 		}
 		p.Blocks = append(p.Blocks, htmlBlock{Verdict: v})
+	case Tiles:
+		var t Tiles
+		for _, tile := range x {
+			t = append(t, Tile{show(tile.Name), show(tile.Value), show(tile.Note)})
+		}
+		p.Blocks = append(p.Blocks, htmlBlock{Tiles: t})
 	case Bars:
 		p.Blocks = append(p.Blocks, htmlBlock{Bars: barsOf(x)})
 	case Table:
 		p.Blocks = append(p.Blocks, htmlBlock{Table: tableOf(x)})
 	case Chart:
 		c, d := chartOf(x)
+		if d == nil && len(c.Rows) == 0 && c.Note == "" {
+			return // an empty picture tells nothing
+		}
 		if d != nil {
 			c.Index, c.Drawn, c.Hint = len(p.Charts), true, len(p.Charts) == 0
 			p.Charts = append(p.Charts, d)
@@ -147,7 +164,29 @@ func (p *htmlPage) add(block Block) {
 			l.Items = append(l.Items, show(item))
 		}
 		p.Blocks = append(p.Blocks, htmlBlock{List: l})
+	case Commands:
+		var lines []string
+		for _, line := range x {
+			lines = append(lines, show(line))
+		}
+		p.Blocks = append(p.Blocks, htmlBlock{Commands: lines})
 	}
+}
+
+// toneClass is the class of a cell that is a verdict; empty: it is none. A star at
+// its end says that there are doubts, and changes nothing of it.
+func toneClass(text string) string {
+	var v assay.Verdict
+	if v.UnmarshalText([]byte(text)) == nil {
+		return "v-" + v.String()
+	}
+	switch toneOf(strings.TrimSuffix(text, " *")) {
+	case ToneGood:
+		return "v-" + assay.Pass.String()
+	case ToneBad:
+		return "v-" + assay.Fail.String()
+	}
+	return ""
 }
 
 func barsOf(x Bars) *htmlBars {
@@ -169,7 +208,7 @@ func barsOf(x Bars) *htmlBars {
 }
 
 func tableOf(x Table) *htmlTable {
-	t := &htmlTable{Title: show(x.Title)}
+	t := &htmlTable{Title: show(x.Title), Cards: len(x.Columns) >= minCards}
 	grouped := false
 	for i, c := range x.Columns {
 		t.Columns = append(t.Columns, Column{Name: show(c.Name), Words: c.Words || i == 0})
@@ -187,16 +226,20 @@ func tableOf(x Table) *htmlTable {
 		var row []htmlCell
 		for i, text := range r {
 			cell := htmlCell{Text: show(text)}
-			var v assay.Verdict
-			switch {
-			case v.UnmarshalText([]byte(text)) == nil:
-				cell.Class = "v v-" + v.String()
+			if i < len(x.Columns) {
+				cell.Label = show(strings.TrimSpace(x.Columns[i].Group + " " + x.Columns[i].Name))
+			}
+			switch class := toneClass(text); {
+			case class != "":
+				cell.Class = "v " + class
 			case i < len(x.Columns) && x.Columns[i].Words && len(text) > 60:
 				cell.Class = "words wide"
 			case i < len(x.Columns) && x.Columns[i].Words && len(text) > 20:
 				cell.Class = "words mid"
 			case i < len(x.Columns) && x.Columns[i].Words:
 				cell.Class = "words short"
+			case len(text) > 16:
+				cell.Class = "long"
 			}
 			row = append(row, cell)
 		}

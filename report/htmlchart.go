@@ -52,6 +52,7 @@ type drawnSeries struct {
 	Hi     values `json:"hi,omitempty"`
 	Dots   bool   `json:"dots,omitempty"`
 	Dashed bool   `json:"dashed,omitempty"`
+	Colour int    `json:"colour"` // which of the page's, from 0
 }
 
 type drawnSpan struct {
@@ -132,7 +133,7 @@ func chartOf(c Chart) (*htmlChart, *drawing) {
 		}
 		out.Extents = append(out.Extents, htmlExtent{show(l.Name), text})
 		d.Lines = append(d.Lines, drawnSeries{Name: show(l.Name), X: apart(t.X), Y: t.Y, Lo: t.Lo, Hi: t.Hi,
-			Dots: l.Dots || c.Kind == ChartScatter && !l.Dashed, Dashed: l.Dashed})
+			Dots: l.Dots || c.Kind == ChartScatter && !l.Dashed, Dashed: l.Dashed, Colour: l.ColourOf(len(d.Lines))})
 	}
 	if left > 0 {
 		out.Remarks = append(out.Remarks, fmt.Sprintf("%d more series are not drawn.", left))

@@ -18,7 +18,7 @@ func Markdown(w io.Writer, p Page) error {
 		case Heading:
 			b.WriteString("## " + markdown(x.Text) + "\n")
 		case Verdict:
-			b.WriteString("**" + strings.ToUpper(x.Verdict.String()))
+			b.WriteString("**" + markdown(x.word()))
 			if x.Score.Known() {
 				b.WriteString(" " + markdown(interval(x.Score)))
 			}
@@ -26,6 +26,12 @@ func Markdown(w io.Writer, p Page) error {
 			if x.Note != "" {
 				b.WriteString("\n" + markdown(x.Note) + "\n")
 			}
+		case Tiles:
+			t := Table{Columns: []Column{{Name: "figure"}, {Name: "value"}, {Name: "remark", Words: true}}}
+			for _, tile := range x {
+				t.Rows = append(t.Rows, []string{tile.Name, tile.Value, tile.Note})
+			}
+			markdownTable(b, t)
 		case Bars:
 			t := Table{Title: x.Title, Note: x.Note, Columns: []Column{{Name: "part"}, {Name: "score", Words: true}, {Name: "remark", Words: true}}}
 			for _, bar := range x.Bars {
@@ -47,6 +53,10 @@ func Markdown(w io.Writer, p Page) error {
 			}
 			for _, item := range x.Items {
 				b.WriteString("- " + markdown(item) + "\n")
+			}
+		case Commands:
+			for _, line := range x {
+				b.WriteString("    " + show(line) + "\n") // indented: code, whatever is in it
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +14,7 @@ type measure struct {
 	category, line int
 	value, lo, hi  float64 // NaN: none
 	count          bool    // a whole number
+	tone           Tone
 }
 
 // text writes the value with its interval.
@@ -38,7 +40,11 @@ func (c Chart) measures() []measure {
 	var out []measure
 	for i := range c.Categories {
 		for k, l := range c.Lines {
-			out = append(out, measure{i, k, l.Y[i], l.Lo[i], l.Hi[i], c.Y.Count})
+			m := measure{category: i, line: k, value: l.Y[i], lo: l.Lo[i], hi: l.Hi[i], count: c.Y.Count}
+			if l.Tones != nil {
+				m.tone = l.Tones[i]
+			}
+			out = append(out, m)
 		}
 	}
 	return out
@@ -49,6 +55,14 @@ func (c Chart) measures() []measure {
 type barScale struct {
 	from, to float64
 	log      bool
+}
+
+// ruled is the scale with the chart's rule on it.
+func (c Chart) ruled(all []measure) barScale {
+	if c.Rule > 0 {
+		all = append(slices.Clone(all), measure{value: c.Rule, lo: math.NaN(), hi: math.NaN()})
+	}
+	return barScaleOf(all, c.Y.Log)
 }
 
 func barScaleOf(all []measure, log bool) barScale {
@@ -102,7 +116,7 @@ func textMeasures(b *writer, c Chart) {
 	const width = 32
 	c, remarks := c.Drawable()
 	all := c.measures()
-	scale := barScaleOf(all, c.Y.Log)
+	scale := c.ruled(all)
 	category, series := 0, 0
 	for _, name := range c.Categories {
 		category = max(category, utf8.RuneCountInString(name))
@@ -130,7 +144,11 @@ func textMeasures(b *writer, c Chart) {
 		if c.Y.Count {
 			rest = " " // nothing is left over of a count
 		}
-		b.WriteString(strings.Repeat(rest, before) + strings.Repeat("█", full) + strings.Repeat(rest, width-full-before) + "  " + m.text() + "\n")
+		bar := []rune(strings.Repeat(rest, before) + strings.Repeat("█", full) + strings.Repeat(rest, width-full-before))
+		if c.Rule > 0 {
+			bar[min(int(width*scale.place(c.Rule)), width-1)] = '│'
+		}
+		b.WriteString(b.paint(string(bar), m.tone) + "  " + m.text() + "\n")
 	}
 	if len(all) == 0 {
 		b.WriteString("  no data\n")
@@ -183,8 +201,10 @@ type htmlMeasure struct {
 	Span                 int // rows of the category, in its first row
 	Name, Value          string
 	Known, Range         bool
-	Colour               int
+	Class                string // of the bar: its colour
 	At, Width, Lo, Reach float64
+	Ruled                bool
+	Rule                 float64
 }
 
 // htmlMeasures lays bars along the rows of a table, with the figures beside:
@@ -197,10 +217,18 @@ func htmlMeasures(c Chart) *htmlChart {
 	if len(all) == 0 {
 		return out
 	}
-	scale := barScaleOf(all, c.Y.Log)
+	scale := c.ruled(all)
 	for _, m := range all {
 		l := c.Lines[m.line]
-		row := htmlMeasure{Name: l.Name, Value: m.text(), Known: !math.IsNaN(m.value), Range: !math.IsNaN(m.lo), Colour: m.line % colours}
+		row := htmlMeasure{Name: l.Name, Value: m.text(), Known: !math.IsNaN(m.value), Range: !math.IsNaN(m.lo), Ruled: c.Rule > 0, Rule: hundredth(width * scale.place(c.Rule))}
+		switch {
+		case m.tone != ToneNone:
+			row.Class = [...]string{ToneGood: "good", ToneWarn: "warn", ToneBad: "bad"}[m.tone]
+		case c.ByCategory:
+			row.Class = "s" + strconv.Itoa(m.category%colours)
+		default:
+			row.Class = "s" + strconv.Itoa(l.ColourOf(m.line)%colours)
+		}
 		if m.line == 0 {
 			row.Category, row.Span = c.Categories[m.category], len(c.Lines)
 		}

@@ -23,8 +23,8 @@ type Page struct {
 	Blocks []Block
 }
 
-// Block is a [Heading], [Verdict], [Bars], [Table], [Chart], [Paragraph] or
-// [List].
+// Block is a [Heading], [Verdict], [Tiles], [Bars], [Table], [Chart], [Paragraph],
+// [List] or [Commands].
 type Block interface{ block() }
 
 // Heading begins a section; the table of contents is made of headings.
@@ -34,10 +34,26 @@ type Heading struct{ Text string }
 type Verdict struct {
 	Of      string // what was judged: a node's name
 	Verdict assay.Verdict
+	Word    string         // in place of the verdict's own: "b is faster"
 	Score   assay.Quantity // in [0,1]
 	Why     string         // one line
 	Note    string         // smaller, below: what the score rests on
 }
+
+// word is the verdict's word in capitals, or the one in its place, which may hold a
+// name.
+func (v Verdict) word() string {
+	if v.Word != "" {
+		return v.Word
+	}
+	return strings.ToUpper(v.Verdict.String())
+}
+
+// Tiles are the few figures that are looked for first.
+type Tiles []Tile
+
+// Tile is one of [Tiles]: what it is of, the figure with its unit, and a remark.
+type Tile struct{ Name, Value, Note string }
 
 // Bars are values in [0,1] as bars with their intervals.
 type Bars struct {
@@ -94,14 +110,15 @@ const (
 	ToneBad
 )
 
-// toneOf is the tone of a verdict's or a certificate's word, in any case.
+// toneOf is the tone of a word: a verdict's, a certificate's, a comparison's or a
+// criterion's, in any case.
 func toneOf(word string) Tone {
 	switch strings.ToLower(word) {
-	case assay.Pass.String(), string(assay.Certified):
+	case assay.Pass.String(), string(assay.Certified), "faster", "met":
 		return ToneGood
 	case assay.Degraded.String(), assay.Unknown.String():
 		return ToneWarn
-	case assay.Fail.String(), string(assay.Invalid):
+	case assay.Fail.String(), string(assay.Invalid), "slower", "not met":
 		return ToneBad
 	}
 	return ToneNone
@@ -113,10 +130,15 @@ type List struct {
 	Items []string
 }
 
+// Commands are lines to be typed or pasted: none of them is broken.
+type Commands []string
+
 func (Heading) block()   {}
 func (Verdict) block()   {}
+func (Tiles) block()     {}
 func (Bars) block()      {}
 func (Table) block()     {}
 func (Chart) block()     {}
 func (Paragraph) block() {}
 func (List) block()      {}
+func (Commands) block()  {}

@@ -108,3 +108,13 @@ func TestNumber(t *testing.T) {
 		}
 	}
 }
+
+// Requests that depend on each other are worth fewer: the hint counts those that are
+// needed, not those that would be if they were independent.
+func TestNextCountsIndependentRequests(t *testing.T) {
+	d := assay.Dist{N: 1197, Effective: 330, Percentiles: []assay.Percentile{{Level: 99, Value: 80, Lo: math.NaN(), Hi: math.NaN(), Need: 368}}}
+	next := Next(assay.Summary{Stages: []assay.StageSummary{{Name: "c8", OK: 1197, TTFT: d}}})
+	if all := strings.Join(next, "\n"); !strings.Contains(all, "about 1340 requests a stage are needed (368 independent ones, as 1197 here are worth 330)") {
+		t.Errorf("%s", all)
+	}
+}

@@ -59,6 +59,8 @@ func (l Look) Text(w io.Writer, p Page) error {
 			b.WriteString(h + "\n" + strings.Repeat("═", utf8.RuneCountInString(h)) + "\n")
 		case Verdict:
 			textVerdict(b, x)
+		case Tiles:
+			textTiles(b, x)
 		case Bars:
 			textBars(b, x)
 		case Chart:
@@ -74,6 +76,10 @@ func (l Look) Text(w io.Writer, p Page) error {
 					head = strings.Repeat(" ", utf8.RuneCountInString(head))
 				}
 				b.wrap(head, item, ToneNone)
+			}
+		case Commands:
+			for _, line := range x {
+				b.WriteString("  " + show(line) + "\n")
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func textVerdict(b *writer, v Verdict) {
-	head := b.paint(strings.ToUpper(v.Verdict.String()), toneOf(v.Verdict.String()))
+	head := b.paint(show(v.word()), toneOf(v.Verdict.String()))
 	if v.Score.Known() {
 		head += "  " + interval(v.Score)
 	}
@@ -22,6 +22,17 @@ func textVerdict(b *writer, v Verdict) {
 		if text != "" {
 			b.WriteString(strings.Join(fold(text, b.width), "\n") + "\n")
 		}
+	}
+}
+
+// textTiles has a line for each.
+func textTiles(b *writer, tiles Tiles) {
+	name, value := 0, 0
+	for _, t := range tiles {
+		name, value = max(name, utf8.RuneCountInString(show(t.Name))), max(value, utf8.RuneCountInString(show(t.Value)))
+	}
+	for _, t := range tiles {
+		b.WriteString(strings.TrimRight(pad(show(t.Name), name, true)+"  "+pad(show(t.Value), value, false)+"  "+show(t.Note), " ") + "\n")
 	}
 }
 

@@ -31,7 +31,7 @@ func thin(l Line, n int) Line {
 	}
 	// Gaps may take half of the points at most: what is left of more is shared.
 	keep := largestTriangles(l.X, l.Y, at, n-min(gaps, n/2))
-	out := Line{Name: l.Name, Dots: l.Dots, Dashed: l.Dashed}
+	out := Line{Name: l.Name, Dots: l.Dots, Dashed: l.Dashed, Colour: l.Colour}
 	put := func(i int) {
 		out.X, out.Y = append(out.X, l.X[i]), append(out.Y, l.Y[i])
 		if l.Lo != nil {

@@ -110,9 +110,9 @@ func (r shown) goalsTable() (report.Table, bool) {
 
 // margins draws the claims on one scale: measured over promised.
 func (r shown) margins() (report.Chart, bool) {
-	c := report.Chart{Title: "Measured against promised", Kind: report.ChartBars, X: report.Axis{Label: "claim"}, Y: report.Axis{Label: "share of the promise", Unit: "%", Zero: true},
-		Note: "100 % is the promise itself: below it is good for <=, above it for >=. Claims without a measurement are not drawn."}
-	line := report.Line{Name: "measured ÷ promised"}
+	c := report.Chart{Title: "Measured against promised", Kind: report.ChartBars, X: report.Axis{Label: "claim"}, Y: report.Axis{Label: "share of the promise", Unit: "%", Zero: true}, Rule: 100,
+		Note: "The line at 100 % is the promise itself: below it is good for <=, above it for >=. Claims without a measurement are not drawn."}
+	line := report.Line{}
 	for _, x := range r.Claims {
 		if !x.Measured.Known() || !(x.Target.Value > 0) {
 			continue
@@ -122,6 +122,7 @@ func (r shown) margins() (report.Chart, bool) {
 		line.Y = append(line.Y, x.Measured.Est*scale)
 		line.Lo = append(line.Lo, x.Measured.Lo*scale)
 		line.Hi = append(line.Hi, x.Measured.Hi*scale)
+		line.Tones = append(line.Tones, toneOf(x.Verdict))
 	}
 	if len(line.Y) == 0 {
 		return c, false
@@ -131,6 +132,17 @@ func (r shown) margins() (report.Chart, bool) {
 	}
 	c.Lines = []report.Line{line}
 	return c, true
+}
+
+// toneOf is what a verdict looks like.
+func toneOf(v assay.Verdict) report.Tone {
+	switch v {
+	case assay.Pass:
+		return report.ToneGood
+	case assay.Fail:
+		return report.ToneBad
+	}
+	return report.ToneWarn
 }
 
 func (r shown) probesTable() report.Table {

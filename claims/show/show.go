@@ -17,11 +17,14 @@ import (
 // shown is a result under way to a page.
 type shown struct{ *claims.Result }
 
-// Text writes the result for a terminal.
-func Text(w io.Writer, r *claims.Result) error { return report.Text(w, shown{r}.textPage()) }
+// Page is the result for a terminal.
+func Page(r *claims.Result) report.Page { return shown{r}.textPage() }
 
 // HTML writes the whole report.
 func HTML(w io.Writer, r *claims.Result) error { return report.HTML(w, shown{r}.wholePage()) }
+
+// ReportFile is the page of a run, in its results directory.
+const ReportFile = "report.html"
 
 // Write puts report.html into the results directory, beside what [claims.Run]
 // wrote there.
@@ -30,7 +33,7 @@ func Write(dir string, r *claims.Result) error {
 	if err := HTML(&b, r); err != nil {
 		return fmt.Errorf("make report.html: %w", err)
 	}
-	if err := disk.Replace(filepath.Join(dir, "report.html"), 0o644, disk.Bytes(b.Bytes())); err != nil {
+	if err := disk.Replace(filepath.Join(dir, ReportFile), 0o644, disk.Bytes(b.Bytes())); err != nil {
 		return fmt.Errorf("write report.html: %w", err)
 	}
 	return nil

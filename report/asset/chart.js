@@ -14,7 +14,6 @@ function readInk() {
 }
 
 function number(v, digits = 4) {
-	if (v == null) return "–";
 	const a = Math.abs(v);
 	if (a >= 1e6) return +(v / 1e6).toPrecision(digits) + " M";
 	if (a >= 1e4) return +(v / 1e3).toPrecision(digits) + " k";
@@ -28,7 +27,6 @@ function labels(v) {
 	}
 }
 function clock(v) {
-	if (v == null) return "–";
 	if (v < 0) return "−" + clock(-v);
 	const s = Math.floor(v), m = Math.floor(s / 60);
 	return m + ":" + String(s - 60 * m).padStart(2, "0") + (v - s >= 0.05 ? "." + Math.floor((v - s) * 10) : "");
@@ -103,14 +101,33 @@ function mark(c) {
 	};
 }
 
+// whiskers are the intervals of points that stand alone.
+function whiskers(c) {
+	return u => {
+		const {ctx} = u, px = uPlot.pxRatio;
+		ctx.save();
+		ctx.lineWidth = 1.5 * px;
+		for (const l of c.lines) {
+			if (!l.dots || !l.lo) continue;
+			ctx.strokeStyle = ink.series[l.colour % ink.series.length];
+			l.x.forEach((at, i) => {
+				if (l.lo[i] == null || l.hi[i] == null) return;
+				const x = Math.round(u.valToPos(at, "x", true));
+				ctx.beginPath(); ctx.moveTo(x, u.valToPos(l.lo[i], "y", true)); ctx.lineTo(x, u.valToPos(l.hi[i], "y", true)); ctx.stroke();
+			});
+		}
+		ctx.restore();
+	};
+}
+
 function build(c, el, width) {
-	const tables = [], modes = [], series = [{label: c.x.label, value: (u, v) => c.time ? clock(v) : number(v) + (v == null ? "" : c.x.tail)}];
+	const tables = [], modes = [], series = [{label: c.x.label, value: (u, v) => v == null ? "" : " " + (c.time ? clock(v) : number(v) + c.x.tail)}];
 	const bands = [];
 	c.lines.forEach((l, i) => {
-		const colour = ink.series[i % ink.series.length];
-		const s = {label: l.name, stroke: colour, width: 1.5, value: (u, v) => number(v) + (v == null ? "" : c.y.tail),
-			dash: l.dashed ? [6, 4] : i >= ink.series.length ? [2, 2] : undefined,
-			points: {size: l.dots ? l.x.length > 100 ? 4 : 8 : 5, fill: l.dots ? colour + "99" : colour, stroke: colour, width: 0}};
+		const colour = ink.series[l.colour % ink.series.length];
+		const s = {label: l.name, stroke: colour, width: 1.5, value: (u, v) => v == null ? "" : " " + number(v) + c.y.tail,
+			dash: l.dashed ? [6, 4] : l.colour >= ink.series.length ? [2, 2] : undefined,
+			points: {size: !l.dots ? 5 : l.x.length > 100 ? 4 : 8, fill: l.dots ? colour + "99" : colour, stroke: colour, width: 0}};
 		if (l.dashed) s.points.show = false;
 		if (l.dots) { s.paths = () => null; s.points.show = true; s.points.space = 0; }
 		series.push(s);
@@ -118,7 +135,7 @@ function build(c, el, width) {
 		if (l.lo) {
 			const edge = () => ({label: "", class: "edge", stroke: "transparent", width: 0, points: {show: false}});
 			series.push(edge(), edge());
-			bands.push({series: [series.length - 1, series.length - 2], fill: colour + "2e"});
+			if (!l.dots) bands.push({series: [series.length - 1, series.length - 2], fill: colour + "2e"});
 			table.push(l.lo, l.hi); mode.push(2, 2);
 		}
 		tables.push(table); modes.push(mode);
@@ -133,7 +150,7 @@ function build(c, el, width) {
 		return [a - d, b + d];
 	};
 	const y = {};
-	if (c.y.log) { y.distr = 3; y.range = (u, a, b) => a == null ? [1, 10] : uPlot.rangeLog(a, b, 10, false); }
+	if (c.y.log) { y.distr = 3; y.range = (u, a, b) => a == null ? [1, 10] : [a / 1.25, b * 1.25]; }
 	else y.range = (u, a, b) => {
 		if (a == null) return [0, 1];
 		if (c.y.zero && a >= 0) return [0, b > 0 ? b * 1.08 : 1];
@@ -158,7 +175,7 @@ function build(c, el, width) {
 		scales: {x: {time: false, distr: c.x.log ? 3 : 1, log: 2, range: pad}, y},
 		axes: [xs, ys],
 		padding: [c.marks ? 18 : 8, 14, 0, 0], legend: {markers: {width: 0, fill: (u, i) => u.series[i].stroke(u, i)}},
-		hooks: {drawClear: [shade(c)], draw: [mark(c)], setSeries: [(u, i, o) => {
+		hooks: {drawClear: [shade(c)], draw: [whiskers(c), mark(c)], setSeries: [(u, i, o) => {
 			if (i == null || o.show == null) return;
 			for (let k = i + 1; k < u.series.length && u.series[k].class == "edge"; k++) if (u.series[k].show != o.show) u.setSeries(k, {show: o.show}, false);
 		}]}}, data, el);

@@ -75,7 +75,7 @@ func (s *sheet) bar(f frame, l report.Line, category, line int, x, width, base f
 		return
 	}
 	at := f.y.place(y)
-	colour := seriesInk(line)
+	colour := lineInk(l, line)
 	over, under := at, at
 	if !log {
 		s.rect(centre-inner/2, min(at, base), inner, math.Abs(base-at), colour)

@@ -26,6 +26,9 @@ var (
 
 func seriesInk(i int) color.NRGBA { return series[i%len(series)] }
 
+// lineInk is the colour of a line at its place.
+func lineInk(l report.Line, i int) color.NRGBA { return seriesInk(l.ColourOf(i)) }
+
 // faint is the colour with a share of its weight.
 func faint(c color.NRGBA, share float64) color.NRGBA {
 	c.A = uint8(share * 255)

@@ -159,7 +159,7 @@ func (s *sheet) xAxis(r reach, c report.Chart, f frame) (reach, []tick) {
 // and few points are dots on the line.
 func (s *sheet) course(f frame, l report.Line, i int) {
 	const few, many = 40, 300
-	colour, width := seriesInk(i), 1.8
+	colour, width := lineInk(l, i), 1.8
 	if len(l.Y) > many {
 		width = 1.3 // or a noisy line becomes a stripe
 	}
@@ -191,10 +191,10 @@ func (s *sheet) band(f frame, l report.Line, i int) {
 	var upper, lower []point
 	end := func() {
 		if len(upper) == 1 {
-			s.stroke([]point{upper[0], lower[0]}, stroke{colour: faint(seriesInk(i), 0.5), width: 2})
+			s.stroke([]point{upper[0], lower[0]}, stroke{colour: faint(lineInk(l, i), 0.5), width: 2})
 		}
 		slices.Reverse(lower)
-		s.fill(append(upper, lower...), faint(seriesInk(i), 0.18))
+		s.fill(append(upper, lower...), faint(lineInk(l, i), 0.18))
 		upper, lower = nil, nil
 	}
 	for k := range l.Lo {

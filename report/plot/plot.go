@@ -171,7 +171,7 @@ func (s *sheet) legend(c report.Chart, top float64) float64 {
 
 // swatch is a line's own look, in small.
 func (s *sheet) swatch(c report.Chart, l report.Line, i int, x, y, w float64) {
-	colour := seriesInk(i)
+	colour := lineInk(l, i)
 	switch {
 	case c.Kind == report.ChartBars && !c.Y.Log:
 		s.rect(x+3, y-5, 10, 10, colour)

@@ -75,12 +75,12 @@ Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.DurationVar(&f.duration, "duration", 0, "how long each probe is measured, whatever the file says (default the file's, else 5s, unless --samples or --iterations)")
+	cli.SecondsVar(fs, &f.duration, "duration", 0, "how long each probe is measured, whatever the file says (default the file's, else 5s, unless --samples or --iterations)")
 	fs.IntVar(&f.samples, "samples", 0, "samples of each probe at most")
 	fs.IntVar(&f.iterations, "iterations", 0, "operations of each probe at most; a batch counts all of its own")
 	fs.DurationVar(&f.warmup, "warmup", 0, "time before, which is not judged (default a tenth of --duration); negative: none")
 	fs.BoolVar(&f.untilDecided, "until-decided", false, "go on until a claim is decided, at most for --budget")
-	fs.DurationVar(&f.budget, "budget", time.Minute, "the most time of a probe with --until-decided")
+	cli.SecondsVar(fs, &f.budget, "budget", time.Minute, "the most time of a probe with --until-decided")
 	fs.BoolVar(&f.stress, "stress", false, "measure the families of probes side by side, each under the load of the others")
 	fs.BoolVar(&f.profileCPU, "profile-cpu", false, "record in which code processor time goes, of the probes and of the engine's processes (perf, else our own process only)")
 	fs.BoolVar(&f.updateClaims, "update-claims", false, "propose the file with promises as measured, as a diff; the file itself is never changed")
@@ -90,14 +90,14 @@ Exit codes: 0 every promise is kept; 1 used wrongly; 2 something is unknown;
 	fs.StringVar(&f.module, "module", "", "kernel `module` (its name or .ko file) to measure with and without; it is loaded and unloaded, which needs root")
 	fs.StringVar(&f.baseURL, "base-url", "", "the engine's `URL` for inference probes; by default looked for on the usual ports")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of generated data")
-	fs.StringVar(&f.format, "format", "text", "of what is printed: text, json, junit or github")
+	cli.FormatFlag(fs, &f.format, "of what is printed: text, json, junit or github", "text", "json", "junit", "github")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
 }
 
 func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Writer) error {
 	write := map[string]func(*claims.Result) error{
-		"text":   func(r *claims.Result) error { return show.Text(stdout, r) },
+		"text":   func(r *claims.Result) error { return cli.Show(stdout, show.Page(r)) },
 		"json":   func(r *claims.Result) error { return r.JSON(stdout) },
 		"junit":  func(r *claims.Result) error { return show.JUnit(stdout, r) },
 		"github": func(r *claims.Result) error { return show.GitHub(stdout, r) },
@@ -152,7 +152,7 @@ func (f *claimsFlags) run(ctx context.Context, path string, stdout, stderr io.Wr
 			return errors.Join(err, promised(r.Verdict))
 		}
 	}
-	p.Say("\nresults: %s", o.Dir)
+	p.Say("\nreport: %s", filepath.Join(o.Dir, show.ReportFile))
 	return promised(r.Verdict)
 }
 
@@ -190,7 +190,7 @@ func newClaimsList() *cobra.Command {
 			return fmt.Errorf("unknown format %q; known are text, json", format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
+	cli.FormatFlag(cmd.Flags(), &format, "text or json", "text", "json")
 	return cmd
 }
 

@@ -66,7 +66,7 @@ or a gate could not be decided; 3 a gate was broken.`,
 	fs.BoolVar(&f.generateReport, "generate-report", false, "with --analyze-only, where it is implied: write report, tables and plots")
 	fs.StringVar(&f.locked, "locked", "", "refuse engines that differ from those of this experiment (a `directory` or experiment.json)")
 	fs.StringVar(&f.checkBinary, "check-binary", "", "check a benchmark binary at this `path` against the protocol, and stop")
-	fs.StringVar(&f.format, "format", "text", "of what is printed: text, json, md or benchstat")
+	cli.FormatFlag(fs, &f.format, "of what is printed: text, json, md or benchstat", "text", "json", "md", "benchstat")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print every table")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the result only")
 	return cmd
@@ -80,6 +80,9 @@ func (f *compareFlags) run(ctx context.Context, args []string, stdout, stderr io
 			return err
 		}
 		gates = append(gates, g...)
+	}
+	if f.format == "markdown" {
+		f.format = "md"
 	}
 	switch f.format {
 	case "text", "json", "md", "benchstat":
@@ -111,7 +114,7 @@ func (f *compareFlags) run(ctx context.Context, args []string, stdout, stderr io
 		return errors.Join(err, perr)
 	}
 	if dir != "" {
-		p.Say("\nresults: %s", dir)
+		p.Say("\nreport: %s", filepath.Join(dir, compare.ReportFile))
 	}
 	if len(gates) == 0 {
 		verdict = assay.Pass
