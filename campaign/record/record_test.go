@@ -328,12 +328,13 @@ func TestBestWithinLimits(t *testing.T) {
 	}
 }
 
-func TestPage(t *testing.T) {
+// tried is a campaign with a cell of each kind of end.
+func tried() Outcome {
 	rate := 120.5
 	manifest := func(gpu, model, status, stage, cause string, r *float64) store.Manifest {
 		return store.Manifest{GPUType: gpu, Provider: "vast", Model: model, Status: status, FailureStage: stage, FailureReason: cause, TokensPerSecond: r, ErrorMessage: "because\x1b[31m <blink>"}
 	}
-	o := Outcome{Name: "c", Spent: usd(1.25), Reserved: usd(0.5),
+	return Outcome{Name: "c", Spent: usd(1.25), Reserved: usd(0.5),
 		Manifests: []store.Manifest{
 			manifest("RTX 3090", "m", "failed", "provision", "no-capacity", nil),
 			manifest("RTX 3090", "m", "success", "", "", &rate),
@@ -350,6 +351,10 @@ func TestPage(t *testing.T) {
 		Trust:      "campaigns/archive.pub",
 		Benchmarks: []store.Benchmark{benchmark("RTX 3090", rate, 0.2), benchmark("RTX 4090", rate*2, 0.4)},
 	}
+}
+
+func TestPage(t *testing.T) {
+	o := tried()
 	page := Page(o)
 	var text, md, html bytes.Buffer
 	if err := errors.Join(report.Text(&text, page), report.Markdown(&md, page), report.HTML(&html, page)); err != nil {
