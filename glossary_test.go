@@ -13,11 +13,11 @@ import (
 
 // everyday are heads of columns that say what they mean.
 var everyday = words(`
-	about advice because better command cost device driver found kind max mean measured median memory metric min
+	about advice because better command cost device driver figure found kind max mean measured median memory metric min
 	model multiprocessors next note of points power remark requests series setting tokens unit value warning what why
 	"a million output tokens" "a token" "bus, bits" "clock, mhz" course "energy, j" "how it ended" "is" "should be"
 	"in sync" "latency, ms" lengths addresses objectives partitions pci replication temperature "throughput, tokens/s"
-	"but not" doubts fastest "not answered" "not known" recommendation spread status
+	doubts fastest "not answered" "not known" recommendation spread status
 	topic uuid vbios "verdict by latency" "what it does, and needs" "what to do" "what was seen"
 	"of the client itself" "mean tpot ms"`)
 

@@ -96,7 +96,7 @@ func idealTime(in Input) figure {
 	}
 	// The bytes are the engine's word, and a larger model makes any token look fast.
 	if held, ok := vramHeld(in); ok && held < bytes {
-		return figure{why: fmt.Sprintf("the engine says that its model has %s of weights, and the GPU holds %s in all", *gigabytes(bytes), *gigabytes(held))}
+		return figure{why: fmt.Sprintf("the engine says that its model has %s of weights, and the GPU holds %s in total", *gigabytes(bytes), *gigabytes(held))}
 	}
 	return known(bytes/bandwidth.v*1e3, "the time to read the model is not a number")
 }

@@ -97,7 +97,7 @@ func TestAStartingLatencyNeedsBytesAndBandwidth(t *testing.T) {
 	for why, in := range map[string]Input{
 		"does not say how many bytes": change(func(in *Input) { in.Manifest.Engine.ModelBytes = 0 }),
 		// A whole 8 ms of reading, of which the card holds not all.
-		"the GPU holds 22.1GB in all": change(func(in *Input) {
+		"the GPU holds 22.1GB in total": change(func(in *Input) {
 			in.Manifest.Engine.ModelBytes, in.Checks[0].Values[peakBandwidth] = 24e9, 3e12
 		}),
 		"bandwidth of the card's memory":      without(newcomer(), "identity.catalogue"),

@@ -39,7 +39,7 @@ type DamageError struct {
 func (e *DamageError) Error() string {
 	s := fmt.Sprintf("%s: %s, offset %d: %s", ErrDamaged, e.File, e.Offset, e.Why)
 	if e.Places > 1 {
-		s += fmt.Sprintf(", and %d more places, %d bytes in all", e.Places-1, e.Bytes)
+		s += fmt.Sprintf(", and %d more places, %d bytes in total", e.Places-1, e.Bytes)
 	} else if e.Bytes > 0 {
 		s += fmt.Sprintf(", %d bytes", e.Bytes)
 	}
