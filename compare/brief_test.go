@@ -24,7 +24,7 @@ func ofRuns(rounds int, speed float64) Experiment {
 func brief(t *testing.T, e Experiment) string {
 	t.Helper()
 	var b strings.Builder
-	if err := report.Text(&b, Brief(e, Analyze(e))); err != nil {
+	if err := (report.Look{}).Text(&b, Brief(e, Analyze(e))); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(strings.Fields(b.String()), " ")

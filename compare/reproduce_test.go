@@ -57,7 +57,7 @@ func TestReproductionOfRuns(t *testing.T) {
 		t.Error("there is a configuration")
 	}
 	var b strings.Builder
-	if err := report.Text(&b, report.Page{Blocks: reproduction(e)}); err != nil {
+	if err := (report.Look{}).Text(&b, report.Page{Blocks: reproduction(e)}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "config.json") || !strings.Contains(b.String(), "Nothing was started for it") {

@@ -2,11 +2,15 @@ package report
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/assay-bench/assay"
 )
+
+// Text writes the page for a log, or a terminal of unknown width.
+func Text(w io.Writer, p Page) error { return Look{}.Text(w, p) }
 
 func htmlOf(t *testing.T, p Page) string {
 	t.Helper()

@@ -2,7 +2,7 @@
 //
 // A Page is a list of blocks without any markup: what is shown is decided once,
 // by [Run], [Health] and their like, and how it is shown is decided by a
-// renderer: [Text], [Markdown] or [HTML]. Nothing here computes a result; a
+// renderer: [Look.Text], [Markdown] or [HTML]. Nothing here computes a result; a
 // figure that is not in the summary or the health report is not shown. What is
 // drawn may be thinned, and then the caption says so; what a caption says of a
 // series is taken before thinning.

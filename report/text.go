@@ -42,9 +42,6 @@ type writer struct {
 	width int
 }
 
-// Text writes the page for a log, or a terminal of unknown width.
-func Text(w io.Writer, p Page) error { return Look{}.Text(w, p) }
-
 // Text writes the page for a terminal.
 func (l Look) Text(w io.Writer, p Page) error {
 	b := &writer{bufio.NewWriter(w), l, l.width()}

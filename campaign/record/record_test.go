@@ -357,7 +357,7 @@ func TestPage(t *testing.T) {
 	o := tried()
 	page := Page(o)
 	var text, md, html bytes.Buffer
-	if err := errors.Join(report.Text(&text, page), report.Markdown(&md, page), report.HTML(&html, page)); err != nil {
+	if err := errors.Join((report.Look{}).Text(&text, page), report.Markdown(&md, page), report.HTML(&html, page)); err != nil {
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(text.String()), " ")

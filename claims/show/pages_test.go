@@ -36,7 +36,7 @@ func TestMarginsShowThePromise(t *testing.T) {
 		}
 	}
 	var text, page bytes.Buffer
-	if err := report.Text(&text, report.Page{Blocks: []report.Block{c}}); err != nil {
+	if err := (report.Look{}).Text(&text, report.Page{Blocks: []report.Block{c}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := report.HTML(&page, report.Page{Blocks: []report.Block{c}}); err != nil {

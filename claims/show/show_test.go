@@ -143,7 +143,7 @@ func TestGitHubAnnotations(t *testing.T) {
 
 func TestTextIsPlain(t *testing.T) {
 	var b bytes.Buffer
-	if err := report.Text(&b, Page(mixed(t))); err != nil {
+	if err := (report.Look{}).Text(&b, Page(mixed(t))); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
@@ -180,7 +180,7 @@ func TestShowsPrerequisitesAndProfile(t *testing.T) {
 	r.Profile = &claims.Profile{By: "runtime/pprof", Of: []string{"assay (process 7)"}, Samples: 10, Hertz: 100, Why: "not in the profile: perf is not installed",
 		Hot: []claims.Hot{{Process: "assay", Function: "example.com/a/b.work[\x1b[31m]", Self: 0.7, Total: 0.9, Path: "main.main → example.com/a/b.work"}}}
 	var text, page bytes.Buffer
-	if err := errors.Join(report.Text(&text, Page(r)), HTML(&page, r)); err != nil {
+	if err := errors.Join((report.Look{}).Text(&text, Page(r)), HTML(&page, r)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"at least 6.14", "install a newer kernel", "Processor time", "main.main → b.work", "70.0 %", "perf is not installed", "10 samples by runtime/pprof"} {

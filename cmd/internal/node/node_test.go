@@ -275,7 +275,7 @@ func TestOneLineANode(t *testing.T) {
 	for _, width := range []int{0, 120} {
 		page := listPage([]api.Node{f.nodes[0].Node}, 0, "", width, seen.Add(90*time.Second))
 		var b bytes.Buffer
-		if err := report.Text(&b, page); err != nil {
+		if err := (report.Look{}).Text(&b, page); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
