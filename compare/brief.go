@@ -98,9 +98,9 @@ func sideBySide(e Experiment, a Analysis, workload string) report.Table {
 		case c.Verdict == NotComparable:
 			said = c.Text()
 		case len(c.Doubts) > 0:
-			said += " *"
+			said, doubted = said+" *", true
 		}
-		tested, doubted = tested || c.P != nil && c.spread(), doubted || len(c.Doubts) > 0
+		tested = tested || c.P != nil && c.spread()
 		delta, span := difference(c)
 		t.Rows = append(t.Rows, []string{c.Metric + ", " + unit, number(x.Mean.Est / scale), number(y.Mean.Est / scale), delta, span, said})
 	}
