@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay"
 	"github.com/assay-bench/assay/campaign/record"
+	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/report"
 )
 
@@ -74,15 +78,22 @@ func (f *bestFlags) run(ctx context.Context, w io.Writer) error {
 	ranked := record.Rank(list, q)
 	if f.format == "json" {
 		err = cli.WriteJSON(w, ranked)
-	} else {
+	} else if len(ranked) > 0 {
 		err = cli.Show(w, bestPage(ranked, q))
 	}
-	return errors.Join(err, bestFault(ranked))
+	return errors.Join(err, bestFault(ranked, list, q))
 }
 
-func bestFault(ranked []record.Candidate) error {
+func bestFault(ranked []record.Candidate, all []store.Benchmark, q record.Query) error {
+	if len(ranked) == 0 && len(all) > 0 {
+		models := map[string]bool{}
+		for _, b := range all {
+			models[b.Model] = true
+		}
+		return cli.Unknown(fmt.Errorf("there are no results of %s; there are some of %s", foreign.Line(q.Model, 60), foreign.Line(strings.Join(slices.Sorted(maps.Keys(models)), ", "), 500)))
+	}
 	if len(ranked) == 0 {
-		return cli.Unknown(errors.New("there are no results of it: measure some, or import them"))
+		return cli.Unknown(errors.New("there are no results: measure some with assay campaign run, or import them with assay campaign import"))
 	}
 	return cli.Judged(ranked[0].Kept, errors.New("no result is known to keep the limits: the answer says why of each"))
 }

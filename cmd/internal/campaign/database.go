@@ -43,7 +43,7 @@ func (f *databaseFlags) open(ctx context.Context) (*database.DB, *store.Store, e
 // new file.
 func (f *databaseFlags) openOld(ctx context.Context) (*database.DB, *store.Store, error) {
 	if path := f.absent(); path != "" {
-		return nil, nil, fmt.Errorf("--database: there is no file %s: nothing was measured or imported there", path)
+		return nil, nil, fmt.Errorf("--database: there is no file %s: nothing was measured or imported there; --database names another", path)
 	}
 	return f.open(ctx)
 }

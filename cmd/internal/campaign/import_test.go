@@ -72,7 +72,7 @@ func TestImportReportBest(t *testing.T) {
 		{[]string{"--model", "made-up", "--slo", "ttft_p50<10s"}, 0, ""},
 		{[]string{"--model", "made-up", "--slo", "ttft_p50<0.001ms"}, 3, "no result is known to keep the limits"},
 		{[]string{"--model", "qwen2:7b", "--slo", "ttft_p50<10s"}, 2, "no result is known to keep the limits"},
-		{[]string{"--model", "unheard-of"}, 2, "there are no results of it"},
+		{[]string{"--model", "unheard-of"}, 2, "there are no results of unheard-of; there are some of "},
 		{[]string{"--slo", "soon"}, 1, "is not an objective"},
 		{[]string{"--by", "colour"}, 1, "known are speed, cost"},
 	} {

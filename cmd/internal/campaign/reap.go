@@ -16,6 +16,7 @@ import (
 	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
+	"github.com/assay-bench/assay/internal/database"
 	"github.com/assay-bench/assay/internal/foreign"
 )
 
@@ -78,7 +79,7 @@ func (f *reapFlags) run(ctx context.Context, w io.Writer) error {
 	case f.period < time.Second || f.period > time.Hour:
 		return fmt.Errorf("--period %s: a second to an hour are allowed", f.period)
 	}
-	db, s, err := f.openOld(ctx)
+	db, s, err := f.database(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,6 +108,19 @@ func (f *reapFlags) run(ctx context.Context, w io.Writer) error {
 	return cli.Failed(err)
 }
 
+// database opens the one that is there. In place of one that was lost a new one takes
+// over its machines.
+func (f *reapFlags) database(ctx context.Context) (*database.DB, *store.Store, error) {
+	if f.adopt != "" && f.adopt != adoptOwn {
+		return f.open(ctx)
+	}
+	db, s, err := f.openOld(ctx)
+	if f.absent() != "" {
+		err = fmt.Errorf("%w; if it was lost, --adopt=ID destroys its machines, whose labels begin with that ID", err)
+	}
+	return db, s, err
+}
+
 // adoption makes labels this database's.
 func (f *reapFlags) adoption(ctx context.Context, s *store.Store) error {
 	if f.adopt == "" {
@@ -131,7 +145,7 @@ func (f *reapFlags) reaper(ctx context.Context, s *store.Store) (*reap.Reaper, e
 		return nil, err
 	}
 	if len(accounts) == 0 {
-		return nil, fmt.Errorf("there are no credentials: set %s or %s in a file of mode 0600 (--credentials), in .env, or in the environment", clouds.VastKey, clouds.TensorDockKey)
+		return nil, clouds.ErrNone
 	}
 	period := time.Duration(float64(f.period) / scale)
 	renter := rent.New(s, clouds.Rentable(accounts), rent.Options{Period: period, Scale: scale})

@@ -55,6 +55,33 @@ func TestReapEndsOrphans(t *testing.T) {
 	}
 }
 
+// A database is lost while a machine lives: a new one takes it over by the
+// installation's id, and ends it. A name that was mistyped makes no file.
+func TestReapAfterALoss(t *testing.T) {
+	s, file := simulated(t, sandbox.Config{})
+	label := orphan(t, "sqlite:"+filepath.Join(t.TempDir(), "lost.db"), file)
+	id, _, _ := strings.Cut(label, "-")
+	path := filepath.Join(t.TempDir(), "new.db")
+	ask := func(args ...string) (int, string, string) {
+		return run(t, append([]string{"campaign", "reap", "--database", "sqlite:" + path, "--credentials", file, "--once"}, args...)...)
+	}
+	for _, args := range [][]string{nil, {"--adopt"}} {
+		if code, _, stderr := ask(args...); code != 1 || !strings.Contains(stderr, "if it was lost, --adopt=ID") || fileThere(path) {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+	}
+	var stdout, stderr string
+	for range 50 {
+		if _, stdout, stderr = ask("--adopt=" + id); s.Book().Alive == 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if b := s.Book(); b.Alive != 0 || len(b.Entries) != 1 {
+		t.Errorf("%+v\n%s%s", b.Entries, stdout, stderr)
+	}
+}
+
 // orphan rents a machine whose lease has ended.
 func orphan(t *testing.T, url, credentials string) (label string) {
 	t.Helper()

@@ -15,6 +15,7 @@ import (
 	"github.com/assay-bench/assay/campaign/record"
 	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/internal/foreign"
 	"github.com/assay-bench/assay/report"
 	"github.com/assay-bench/assay/report/plot"
 )
@@ -63,8 +64,12 @@ func (f *reportFlags) run(ctx context.Context, campaign string, w io.Writer) err
 	if err != nil {
 		return err
 	}
-	if len(o.Manifests) == 0 {
-		return cli.Unknown(errors.New("nothing was tried or imported under that name"))
+	switch {
+	case len(o.Manifests) > 0:
+	case campaign == "":
+		return cli.Unknown(errors.New("nothing was tried or imported yet: assay campaign run measures, assay campaign import takes results"))
+	default:
+		return cli.Unknown(fmt.Errorf("nothing was tried or imported as campaign %s: without an id the report is about all results in the database", foreign.Line(campaign, 60)))
 	}
 	o.Archive = archived(o.Benchmarks)
 	if trust := filepath.Join(f.dir, archiveStatement); fileThere(trust) {

@@ -142,7 +142,7 @@ takes the newest one.`,
 
 // beginOn begins to work on the campaign that was named, or the newest.
 func (f *worksFlags) beginOn(ctx context.Context, args []string) (w *works, id string, err error) {
-	if w, err = f.begin(ctx); err != nil {
+	if w, err = f.begin(ctx, f.openOld); err != nil {
 		return nil, "", err
 	}
 	if id, err = which(ctx, w.store, args); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/assay-bench/assay/campaign/store"
 	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/cli/clouds"
+	"github.com/assay-bench/assay/internal/database"
 )
 
 type runFlags struct {
@@ -69,7 +70,10 @@ func (f *runFlags) run(ctx context.Context, path string, stdout, stderr io.Write
 	if err != nil {
 		return err
 	}
-	w, err := f.worksFlags.begin(ctx)
+	if m.Budget.Campaign == nil {
+		return fmt.Errorf("%s has no budget: nothing is rented without one; write what it may cost at most in USD, as budget: {campaign: 20}", path)
+	}
+	w, err := f.worksFlags.begin(ctx, f.databaseFlags.open)
 	if err != nil {
 		return err
 	}
@@ -81,8 +85,8 @@ func (f *runFlags) run(ctx context.Context, path string, stdout, stderr io.Write
 	if p.Runnable == 0 {
 		return planFault(p)
 	}
-	if m.Budget.Campaign == nil {
-		return errors.New("the matrix has no budget: nothing is rented without one")
+	if err := configured(p, w.accounts, stderr); err != nil {
+		return err
 	}
 	if err := enough(p, m.Budget, w.scale, stderr); err != nil {
 		return err
@@ -97,6 +101,33 @@ func (f *runFlags) run(ctx context.Context, path string, stdout, stderr io.Write
 	}
 	fmt.Fprintf(stderr, "campaign %s: %d cells, %d can run\n", id, p.Count, p.Runnable)
 	return w.work(ctx, id, f.quiet, stdout, stderr)
+}
+
+// configured refuses a campaign of which no cell's provider has credentials, and says
+// of how many others that is so.
+func configured(p campaign.Plan, accounts map[string]clouds.Account, stderr io.Writer) error {
+	cells := map[string]int{}
+	var missing []string
+	fit := 0
+	for _, c := range p.Cells {
+		if c.Skip != nil {
+			continue
+		}
+		if _, ok := accounts[c.Provider]; ok {
+			fit++
+			continue
+		}
+		if cells[c.Provider]++; cells[c.Provider] == 1 {
+			missing = append(missing, c.Provider)
+		}
+	}
+	if fit == 0 && len(missing) > 0 {
+		return clouds.Missing(missing[0])
+	}
+	for _, name := range missing {
+		fmt.Fprintf(stderr, "%d cells cannot be tried: %s\n", cells[name], clouds.Missing(name))
+	}
+	return nil
 }
 
 // enough refuses a campaign of which no cell's first try fits the budget, and says of
@@ -201,25 +232,29 @@ func (w *works) close() {
 	}
 }
 
-// begin opens the database and connects to Temporal.
-func (f *worksFlags) begin(ctx context.Context) (w *works, err error) {
+// begin opens the database and connects to Temporal. Without any credentials it does
+// not: cells would fail for the want of them, and machines could not be given back.
+func (f *worksFlags) begin(ctx context.Context, open func(context.Context) (*database.DB, *store.Store, error)) (w *works, err error) {
 	w = &works{}
 	defer func() {
 		if err != nil {
 			w.close()
 		}
 	}()
-	dir, err := f.directory()
-	if err != nil {
-		return w, err
-	}
-	db, s, err := f.databaseFlags.open(ctx)
+	db, s, err := open(ctx)
 	if err != nil {
 		return w, err
 	}
 	w.store = s
 	w.ends = append(w.ends, func() { _ = db.Close() })
 	if w.accounts, w.scale, err = f.Shared(ctx, s); err != nil {
+		return w, err
+	}
+	if len(w.accounts) == 0 {
+		return w, clouds.ErrNone
+	}
+	dir, err := f.directory()
+	if err != nil {
 		return w, err
 	}
 	if w.activities, err = f.activities(ctx, s, w.accounts, w.scale, dir); err != nil {

@@ -235,7 +235,11 @@ func (f *statusFlags) run(ctx context.Context, args []string, w io.Writer) error
 // which is the campaign that was named, or the newest.
 func which(ctx context.Context, s *store.Store, args []string) (string, error) {
 	if len(args) > 0 {
-		return args[0], nil
+		_, err := s.Campaign(ctx, args[0])
+		if errors.Is(err, store.ErrNotFound) {
+			err = fmt.Errorf("there is no campaign %s in this database: without an id the newest is taken, and --database names another database", foreign.Line(args[0], 60))
+		}
+		return args[0], err
 	}
 	list, err := s.Campaigns(ctx)
 	if err != nil {

@@ -182,6 +182,9 @@ func Guarantees(accounts map[string]Account) map[string]string {
 	return out
 }
 
+// ErrNone says that there are no credentials of any provider.
+var ErrNone = fmt.Errorf("there are no credentials: set %s or %s in a file of mode 0600 (--credentials), in .env, or in the environment; %s names machines and programs of one's own", VastKey, TensorDockKey, ProvidersFile)
+
 // Missing says which credentials a provider needs.
 func Missing(name string) error {
 	names := map[string]string{"vast": VastKey, "tensordock": TensorDockKey}
