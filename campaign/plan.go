@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -104,7 +105,7 @@ func Make(ctx context.Context, m Matrix, o Options) (Plan, error) {
 			return Plan{}, err
 		}
 	}
-	p.warn()
+	p.warn(o.Guarantees)
 	return p, nil
 }
 
@@ -256,9 +257,14 @@ func (p *Plan) total(currency string, h History) error {
 	return nil
 }
 
-// warn says what a reader of the plan must not miss.
-func (p *Plan) warn() {
+// warn says what a reader of the plan must not miss. Known are providers, by name.
+func (p *Plan) warn(known map[string]string) {
 	add := func(format string, args ...any) { p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...)) }
+	for _, r := range p.Providers {
+		if _, there := known[r.Name]; !there && known != nil {
+			add("provider %s is none of %s: without one of one's own by that name nothing is rented there", foreign.Line(r.Name, 60), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
 	b := p.Budget
 	if b.Campaign == nil {
 		add("nothing can be rented: the matrix has no budget.campaign")
@@ -275,9 +281,22 @@ func (p *Plan) warn() {
 	if p.Cost.Largest.Nano > b.Campaign.Nano {
 		add("one try reserves up to %s, and the budget is %s: such a cell will not be tried", p.Cost.Largest, b.Campaign)
 	}
+	if n := p.above(b.Cell); n > 0 {
+		add("%d cells would cost more than the %s of a cell if everything fails as late as it may: their last tries are not made then", n, b.Cell)
+	}
 	if p.Cost.Likely.Nano > b.Campaign.Nano {
 		add("the likely cost is %s, and the budget %s: cells will be left", p.Cost.Likely, b.Campaign)
 	} else if p.Cost.Bound.Nano > b.Campaign.Nano {
 		add("if everything fails as late as it may, %s would be spent: the budget of %s ends the campaign before", p.Cost.Bound, b.Campaign)
 	}
+}
+
+// above counts the cells whose bound is above the budget of one.
+func (p *Plan) above(cell *assay.Money) (n int) {
+	for _, c := range p.Cells {
+		if cell != nil && c.Skip == nil && c.Cost != nil && c.Cost.Bound.Nano > cell.Nano {
+			n++
+		}
+	}
+	return n
 }

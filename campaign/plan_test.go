@@ -184,6 +184,32 @@ func TestMoneyThatIsNotThere(t *testing.T) {
 	}
 }
 
+// All tries of a cell may cost more than the budget of one, which then ends them.
+func TestACellMayCostMoreThanItsBudget(t *testing.T) {
+	four := Offer{Price: provider.Price{Hour: usd(t, "4")}}
+	m := read(t, strings.Replace(priced, "cell: 10", "cell: 7.5", 1))
+	p := makePlan(t, m, Options{Inventory: &stock{offers: []Offer{four, four}}})
+	if got := strings.Join(p.Warnings, "; "); !strings.Contains(got, "2 cells would cost more than the 7.50 USD of a cell") {
+		t.Errorf("warnings %q", got)
+	}
+}
+
+// A name that nobody knows is doubted, also where no provider is asked.
+func TestAProviderThatIsNotKnown(t *testing.T) {
+	m := read(t, priced)
+	p := makePlan(t, m, Options{Guarantees: map[string]string{"vats": "", "tensordock": ""}})
+	if got := strings.Join(p.Warnings, "; "); !strings.Contains(got, "is none of tensordock, vats") {
+		t.Errorf("warnings %q", got)
+	}
+	known := map[string]string{}
+	for _, c := range p.Cells {
+		known[c.Provider] = "a dead man"
+	}
+	if p := makePlan(t, m, Options{Guarantees: known}); len(p.Warnings) > 0 {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+}
+
 // A provider that does not answer leaves its cells without a price, and no other's.
 func TestAProviderThatDoesNotAnswer(t *testing.T) {
 	p := makePlan(t, read(t, priced), Options{Inventory: &stock{err: errors.New("refused the key\x1b[31m")}})

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -123,6 +125,7 @@ func planPage(p campaign.Plan) report.Page {
 	}
 	skipped := report.List{Head: "skipped"}
 	unpriced := report.List{Head: "without a price"}
+	reasons := map[string][]string{} // cells, by why they have no price
 	for _, c := range p.Cells {
 		if c.Skip != nil {
 			skipped.Items = append(skipped.Items, c.Key()+": "+*c.Skip)
@@ -133,9 +136,17 @@ func planPage(p campaign.Plan) report.Page {
 			row = append(row, costs(c.Cost)...)
 		}
 		if c.Unpriced != "" {
-			unpriced.Items = append(unpriced.Items, c.Key()+": "+c.Unpriced)
+			reasons[c.Unpriced] = append(reasons[c.Unpriced], c.Key())
 		}
 		cells.Rows = append(cells.Rows, row)
+	}
+	for _, why := range slices.Sorted(maps.Keys(reasons)) {
+		cells := reasons[why]
+		of := cells[0]
+		if n := len(cells) - 1; n > 0 {
+			of += fmt.Sprintf(" and %d more", n)
+		}
+		unpriced.Items = append(unpriced.Items, of+": "+why)
 	}
 	providers := report.Table{Title: "If a machine is left alone", Columns: []report.Column{{Name: "provider", Words: true}, {Name: "cells"}, {Name: "what ends", Words: true}}}
 	for _, r := range p.Providers {

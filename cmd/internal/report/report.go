@@ -23,16 +23,18 @@ import (
 	"github.com/assay-bench/assay/summary"
 )
 
-// Format is a rendering of a run. Write gets the run, and w for formats
-// that are one document; those that make several files put them into dir.
+// Format is a rendering of a run: one document, or several files.
 type Format struct {
 	Name string
 	Help string
-	// Files makes files in a directory instead of one document.
-	Files func(dir string, run *journal.Run) error
+	// Files makes several files instead of one document.
+	Files func(run *journal.Run, save Save) error
 
 	write func(w io.Writer, r reported) error
 }
+
+// Save writes a file of a format that makes several.
+type Save func(name string, write func(io.Writer) error) error
 
 // reported is a run, read and judged.
 type reported struct {
@@ -147,7 +149,14 @@ Formats:
 				if err := os.MkdirAll(to, 0o755); err != nil {
 					return err
 				}
-				return f.Files(to, run)
+				return f.Files(run, func(name string, write func(io.Writer) error) error {
+					path := filepath.Join(to, name)
+					if err := cli.SaveFile(path, write); err != nil {
+						return err
+					}
+					_, err := fmt.Fprintln(cmd.OutOrStdout(), "wrote", path)
+					return err
+				})
 			}
 			r := reported{run: run, verbose: verbose}
 			if r.sum, err = summary.Of(run); err != nil {

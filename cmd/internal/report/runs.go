@@ -165,11 +165,11 @@ func runDir(word string) (string, error) {
 		return word, nil
 	}
 	runs, _, err := journal.List(runsDir)
-	if err != nil {
-		return "", cli.Unknown(fmt.Errorf("no latest run: %w; assay hammer makes one", err))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", cli.Unknown(fmt.Errorf("no latest run: %w", err))
 	}
 	if len(runs) == 0 {
-		return "", cli.Unknown(fmt.Errorf("no latest run: %s holds none; assay hammer makes one", runsDir))
+		return "", cli.Unknown(fmt.Errorf("no latest run: there is none in %s, below this directory; assay hammer makes one", runsDir))
 	}
 	return runs[0].Dir(), nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 
 	"github.com/assay-bench/assay"
@@ -16,8 +15,8 @@ import (
 
 // stageFiles writes one document for each stage of a run, for formats that are about
 // one load.
-func stageFiles(name string, document func(run *journal.Run, stage assay.StageSummary, n int) (any, error)) func(string, *journal.Run) error {
-	return func(dir string, run *journal.Run) error {
+func stageFiles(name string, document func(run *journal.Run, stage assay.StageSummary, n int) (any, error)) func(*journal.Run, Save) error {
+	return func(run *journal.Run, save Save) error {
 		sum, err := summary.Of(run)
 		if err != nil {
 			return cli.Unknown(err)
@@ -30,8 +29,8 @@ func stageFiles(name string, document func(run *journal.Run, stage assay.StageSu
 			if err != nil {
 				return err
 			}
-			path := filepath.Join(dir, stageFile(name, stage.Name, i, len(sum.Stages)))
-			if err := cli.SaveFile(path, func(w io.Writer) error { return cli.WriteJSON(w, doc) }); err != nil {
+			file := stageFile(name, stage.Name, i, len(sum.Stages))
+			if err := save(file, func(w io.Writer) error { return cli.WriteJSON(w, doc) }); err != nil {
 				return err
 			}
 		}

@@ -18,7 +18,8 @@ func TestOtherToolsFormats(t *testing.T) {
 	example(t, dir)
 	out := filepath.Join(t.TempDir(), "new")
 	for format, file := range map[string]string{"aiperf": "profile_export_aiperf*.json", "llm-d": "benchmark_report_v0.2*.json"} {
-		if _, stderr, code := typed(t, "report", dir, "--format", format, "--output", out); code != cli.ExitOK {
+		stdout, stderr, code := typed(t, "report", dir, "--format", format, "--output", out)
+		if code != cli.ExitOK {
 			t.Fatalf("%s: exit %d: %s", format, code, stderr)
 		}
 		names, err := filepath.Glob(filepath.Join(out, file))
@@ -26,6 +27,9 @@ func TestOtherToolsFormats(t *testing.T) {
 			t.Errorf("%s: %q, %v: a file for each stage is wanted", format, names, err)
 		}
 		for _, name := range names {
+			if !strings.Contains(stdout, "wrote "+name+"\n") {
+				t.Errorf("%s does not say that it wrote %s: %q", format, name, stdout)
+			}
 			b, err := os.ReadFile(name)
 			if err != nil || !json.Valid(b) || !strings.Contains(string(b), "01K74T0AB") {
 				t.Errorf("%s: %v, does not say of which run it is:\n%s", name, err, b)

@@ -5,9 +5,7 @@ package parquet
 import (
 	"errors"
 	"io"
-	"path/filepath"
 
-	"github.com/assay-bench/assay/cmd/internal/cli"
 	"github.com/assay-bench/assay/cmd/internal/report"
 	"github.com/assay-bench/assay/journal"
 	"github.com/assay-bench/assay/report/parquet"
@@ -20,9 +18,9 @@ func Format() report.Format {
 	}
 }
 
-func write(dir string, run *journal.Run) error {
+func write(run *journal.Run, save report.Save) error {
 	return errors.Join(
-		cli.SaveFile(filepath.Join(dir, "requests.parquet"), func(w io.Writer) error { return parquet.WriteRequests(w, run.Requests()) }),
-		cli.SaveFile(filepath.Join(dir, "telemetry.parquet"), func(w io.Writer) error { return parquet.WriteReadings(w, run.Readings()) }),
+		save("requests.parquet", func(w io.Writer) error { return parquet.WriteRequests(w, run.Requests()) }),
+		save("telemetry.parquet", func(w io.Writer) error { return parquet.WriteReadings(w, run.Readings()) }),
 	)
 }
