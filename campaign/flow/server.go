@@ -45,7 +45,10 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		binary = "temporal"
 	}
 	path, err := exec.LookPath(binary)
-	if err != nil {
+	switch {
+	case err != nil && o.Binary != "":
+		return nil, fmt.Errorf("--temporal-binary: %w", err)
+	case err != nil:
 		return nil, fmt.Errorf("%w (%w)", ErrNoTemporal, err)
 	}
 	if err := disk.MkdirAll(o.Dir, 0o700); err != nil {

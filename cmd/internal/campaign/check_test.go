@@ -116,7 +116,7 @@ func TestPlanWithoutCredentials(t *testing.T) {
 	t.Setenv(clouds.VastKey, "")
 	t.Setenv(clouds.TensorDockKey, "")
 	code, stdout, stderr := run(t, "campaign", "plan", matrix)
-	if code != 2 || !strings.Contains(stdout, "there are no credentials for tensordock") || !strings.Contains(stderr, "21 of 21 cells have no price") {
+	if code != 2 || !strings.Contains(stdout, clouds.TensorDockKey) || !strings.Contains(stderr, "21 of 21 cells have no price") {
 		t.Errorf("%d %s\n%s", code, stdout, stderr)
 	}
 }

@@ -99,4 +99,12 @@ func TestPlanExitCodes(t *testing.T) {
 	if code, _, stderr := run(t, "campaign", "paln"); code != 1 || !strings.Contains(stderr, "did you mean plan?") {
 		t.Errorf("%d %s", code, stderr)
 	}
+	for flag, want := range map[string]string{"--output": "did you mean --out?", "--databas": "did you mean --database?", "--foo": "lists its flags"} {
+		if code, _, stderr := run(t, "campaign", "report", flag, "x"); code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %s", flag, code, stderr)
+		}
+	}
+	if code, _, stderr := run(t, "campaign", "reap", "--database", "sqlite:"+t.TempDir()+"/new.db", "--confirm", "nope"); code == 0 || strings.HasSuffix(stderr, "not found\n") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
 }

@@ -158,6 +158,9 @@ func (f *reapFlags) confirmAll(ctx context.Context, s *store.Store, w io.Writer)
 	var failed error
 	for _, label := range f.confirm {
 		i, err := s.Confirm(ctx, label)
+		if errors.Is(err, store.ErrNotFound) {
+			err = fmt.Errorf("this database has no machine with the label %s: assay campaign reap --once names those that wait", foreign.Line(label, 100))
+		}
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
