@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -78,7 +79,11 @@ func Resolve(ctx context.Context, c *Config) error {
 		if c.Backend != "" && c.Model != "" {
 			return nil
 		}
-		return fmt.Errorf("%w at %s: %w", ErrNoEngine, c.URL, err)
+		next := ""
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			next = "; nothing listens there: start it, give another --base-url, or wait for it with --ready-check-timeout-sec"
+		}
+		return fmt.Errorf("%w at %s: %w%s", ErrNoEngine, c.URL, err, next)
 	}
 	c.engineVersion = found.Version
 	if c.Backend == "" {
