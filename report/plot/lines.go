@@ -90,7 +90,7 @@ func (s *sheet) lines(c report.Chart, top, bottom float64) {
 		if l.Dots || c.Kind == report.ChartScatter && !l.Dashed {
 			for k, y := range l.Y {
 				if !math.IsNaN(y) {
-					s.dot(f.x.place(l.X[k]), f.y.place(y), 2, faint(seriesInk(i), 0.6))
+					s.dot(f.x.place(l.X[k]), f.y.place(y), 2, faint(lineInk(l, i), 0.6))
 				}
 			}
 			continue

@@ -206,12 +206,13 @@ func TestOptions(t *testing.T) {
 func TestEveryPartIsDrawn(t *testing.T) {
 	base := func() report.Chart {
 		return report.Chart{Title: "t", Kind: report.ChartLine, Y: report.Axis{Unit: "ms"}, Lines: []report.Line{
-			{Name: "a", X: []float64{0, 1, 2, 3}, Y: []float64{1, 4, 2, 3}, Lo: []float64{0.9, 3.5, 1.8, 2.5}, Hi: []float64{1.2, 4.5, 2.4, 3.5}}, {Name: "b", X: []float64{0, 3}, Y: []float64{4, 1}}},
+			{Name: "a", X: []float64{0, 0.5, 1, 2, 3}, Y: []float64{1, 4, 2, 3, 3}, Lo: []float64{0.9, 3.5, 1.8, 2.5, 2.8}, Hi: []float64{1.2, 4.5, 2.4, 3.5, 3.2}},
+			{Name: "b", X: []float64{0, 0.5, 1, 2, 3}, Y: []float64{4, 3, 2.5, 2, 1}}}, // fewer points would be dots
 			Spans: []report.Span{{From: 0.5, To: 2.8, Label: "a span"}}, Marks: []report.Mark{{At: 1.5, Label: "m"}}, Note: "note"}
 	}
 	bars := func() report.Chart {
 		c := base()
-		c.Kind, c.Categories, c.X.Label = report.ChartBars, []string{"p", "q", "r", "s"}, "engine"
+		c.Kind, c.Categories, c.X.Label = report.ChartBars, []string{"p", "q", "r", "s", "t"}, "engine"
 		return c
 	}
 	for name, tt := range map[string]struct {
