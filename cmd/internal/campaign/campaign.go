@@ -15,6 +15,6 @@ may be spent; plan says what that comes to before anything is rented.
 Exit codes: 0 done and good; 1 used wrongly; 2 something could not be found out;
 3 it was, and it is bad.`,
 	}
-	cmd.AddCommand(newPlan(), newCheck(), newRun(), newStatus(), newResume(), newCancel(), newImport(), newReport(), newBest(), newSandbox(), newReap())
+	cmd.AddCommand(newPlan(), newCheck(), newRun(), newStatus(), newResume(), newCancel(), newImport(), newReport(), newBest(), newSandbox(), newReap(), newMachine())
 	return cmd
 }

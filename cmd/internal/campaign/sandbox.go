@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/assay-bench/assay/campaign/sandbox"
+	"github.com/assay-bench/assay/campaign/sandbox/pretend"
 	"github.com/assay-bench/assay/cmd/internal/cli"
+	"github.com/assay-bench/assay/cmd/internal/cli/native"
 	"github.com/assay-bench/assay/internal/disk"
 )
 
@@ -26,13 +29,17 @@ vast: or tensordock: for one of them. While it runs, the control address changes
 and shows the book: which instance lived from when to when and what it really cost,
 and which limits were broken.
 
-Nothing is behind an instance's address. The manual is docs/providers.md.`
+Nothing is behind an instance's address, unless --machines puts a machine there: an
+SSH server on loopback, with this machine's shell, a stand-in for the driver and the
+simulator as its Ollama. Then a campaign runs to its end, with figures that say
+nothing about any GPU. The manual is docs/providers.md.`
 
 type sandboxFlags struct {
 	listen, control cli.Listener
 	config          sandbox.Config
 	credentials     string
 	nasty, scripts  bool
+	machines        bool
 	faults          []string
 }
 
@@ -60,6 +67,7 @@ func newSandbox() *cobra.Command {
 	fs.BoolVar(&f.nasty, "faults", false, "all faults, at rates seen in the open")
 	fs.StringArrayVar(&f.faults, "fault", nil, "`NAME=VALUE`: one switch of the table above; repeatable")
 	fs.BoolVar(&f.scripts, "scripts", false, "run the start scripts of Vast's instances on this machine: whoever has the key runs what they like")
+	fs.BoolVar(&f.machines, "machines", false, "put a machine behind each instance, one at a time, on this one: whoever has its key runs what they like")
 	return cmd
 }
 
@@ -73,7 +81,7 @@ func switchTable() string {
 }
 
 // resolve turns the flags into the sandbox' Config.
-func (f *sandboxFlags) resolve() error {
+func (f *sandboxFlags) resolve(ctx context.Context) error {
 	f.config.Faults = map[string]float64{}
 	if f.nasty {
 		f.config.Faults = sandbox.Nasty()
@@ -86,14 +94,36 @@ func (f *sandboxFlags) resolve() error {
 		}
 		f.config.Faults[name] = v
 	}
-	if f.scripts {
+	switch {
+	case f.scripts && f.machines:
+		return errors.New("--machines run their start scripts themselves: --scripts is for a sandbox without")
+	case f.scripts:
 		f.config.Start = sandbox.Scripts
+	case f.machines:
+		return f.pretend(ctx)
 	}
 	return nil
 }
 
+// pretend puts machines behind the instances.
+func (f *sandboxFlags) pretend(ctx context.Context) error {
+	if err := pretend.CheckPort(ctx); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it again: %w", err)
+	}
+	supervisor, err := native.Command("supervise")
+	if err != nil {
+		return err
+	}
+	f.config.Start = pretend.Start(pretend.Options{Command: []string{self, "campaign", "machine"}, Supervisor: supervisor, Env: os.Environ(), Log: cli.Log(ctx)})
+	return nil
+}
+
 func (f *sandboxFlags) run(ctx context.Context, w io.Writer) error {
-	if err := f.resolve(); err != nil {
+	if err := f.resolve(ctx); err != nil {
 		return err
 	}
 	s, err := sandbox.New(f.config)
