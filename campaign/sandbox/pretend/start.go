@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"sync"
@@ -58,16 +59,14 @@ func Start(o Options) sandbox.Start {
 			o.Log.Error("a machine could not be started", "instance", b.ID, "error", err)
 			return "", 0, nil, err
 		}
-		host, text, err := net.SplitHostPort(address)
-		port, bad := strconv.Atoi(text)
-		return host, port, func() { stop(); <-turn }, errors.Join(err, bad)
+		return address.Addr().String(), int(address.Port()), func() { stop(); <-turn }, nil
 	}
 }
 
 // start starts one machine, and waits until it answers.
-func (o Options) start(ctx context.Context, b sandbox.Boot) (address string, stop func(), err error) {
+func (o Options) start(ctx context.Context, b sandbox.Boot) (address netip.AddrPort, stop func(), err error) {
 	if err := CheckPort(ctx); err != nil {
-		return "", nil, err
+		return address, nil, err
 	}
 	m := Machine{ID: b.ID, Key: b.SSHKey, KeyAfter: b.KeyAfter, GPU: b.GPU, VRAM: b.VRAM}
 	if b.Cloud == sandbox.Vast {
@@ -75,11 +74,11 @@ func (o Options) start(ctx context.Context, b sandbox.Boot) (address string, sto
 	}
 	in, err := json.Marshal(m)
 	if err != nil {
-		return "", nil, err
+		return address, nil, err
 	}
 	home, err := os.MkdirTemp("", "assay-machine-")
 	if err != nil {
-		return "", nil, err
+		return address, nil, err
 	}
 	said := &line{done: make(chan string, 1)}
 	p, err := proc.Start(proc.Spec{
@@ -87,7 +86,7 @@ func (o Options) start(ctx context.Context, b sandbox.Boot) (address string, sto
 		Stdin: bytes.NewReader(in), Stdout: said, Grace: time.Second,
 	})
 	if err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(home))
+		return address, nil, errors.Join(err, os.RemoveAll(home))
 	}
 	stop = func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
@@ -98,17 +97,21 @@ func (o Options) start(ctx context.Context, b sandbox.Boot) (address string, sto
 		}
 	}
 	select {
-	case address = <-said.done:
+	case text := <-said.done:
+		if address, err = netip.ParseAddrPort(text); err != nil {
+			stop()
+			return address, nil, fmt.Errorf("the machine's address: %w", err)
+		}
 		return address, stop, nil
 	case <-p.Done():
 		stop()
-		return "", nil, fmt.Errorf("the machine ended: %s", p.Wait().LogTail)
+		return address, nil, fmt.Errorf("the machine ended: %s", p.Wait().LogTail)
 	case <-time.After(startWithin):
 		stop()
-		return "", nil, fmt.Errorf("the machine did not answer within %s", startWithin)
+		return address, nil, fmt.Errorf("the machine did not answer within %s", startWithin)
 	case <-ctx.Done():
 		stop()
-		return "", nil, ctx.Err()
+		return address, nil, ctx.Err()
 	}
 }
 

@@ -24,19 +24,15 @@ func badFlag(cmd *cobra.Command, err error) error {
 	known := &cobra.Command{SuggestionsMinimumDistance: min(suggestWithin, max(1, len(word)-2))}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			begins := len(f.Name) > 2 && strings.HasPrefix(word, f.Name) // --output for --out
-			known.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: only(begins, word), Run: func(*cobra.Command, []string) {}})
+			like := &cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}}
+			if len(f.Name) > 2 && strings.HasPrefix(word, f.Name) { // --output for --out
+				like.SuggestFor = []string{word}
+			}
+			known.AddCommand(like)
 		}
 	})
 	if like := known.SuggestionsFor(word); unknown.GetSpecifiedShortnames() == "" && 0 < len(like) && len(like) <= maxSuggestions {
 		return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(like, " or --"))
 	}
 	return fmt.Errorf("%w: %s --help lists its flags", err, cmd.CommandPath())
-}
-
-func only(yes bool, word string) []string {
-	if yes {
-		return []string{word}
-	}
-	return nil
 }
